@@ -43,7 +43,7 @@ describe('a terminal in the panel', function () {
     return { page, view, terminal: guestsTerminal(guest) }
   }
 
-  it('shows the output of the guest, and sends it the input and the size', async () => {
+  it('shows the output of the guest, and sends the input and the size to the guest', async () => {
     const { view, terminal, page } = await open()
     terminal.show('中文 \u{1f600} ready\r\n# ')
     await view.shows(/中文 \u{1f600} ready/u)
@@ -123,7 +123,7 @@ describe('a terminal in the panel', function () {
     await eventually(async () => expect(await view.text()).to.equal(''))
   })
 
-  it('can be taken over by another window, and the first window then reports this', async () => {
+  it('can be taken over by another window, and the first window then reports the takeover', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -303,7 +303,7 @@ describe('a terminal in the panel', function () {
       expect(away, 'ms without a reaction, of all the time that it took').to.be.below((performance.now() - begun) / 2)
     })
 
-    it('asks before it opens links, and opens only web links', async () => {
+    it('asks for a confirmation before it opens links, and opens only web links', async () => {
       const { view, terminal, page } = await open()
       await page.context().route('https://evil.test/**', (route) => route.fulfill({ body: '' }))
       terminal.show(`${esc}]8;;https://evil.test/a${esc}\\my bank${esc}]8;;${esc}\\\r\n`)

@@ -35,7 +35,7 @@ describe('the panel with missing scripts or data', function () {
     await page.getByRole('heading', { name: 'Hosts', level: 1, exact: true }).waitFor()
   })
 
-  it('reloads the page, but only once, if the gateway has another version', async () => {
+  it('reloads the page only once if the gateway has another version', async () => {
     let loads = 0
     page.on('load', () => loads++)
     await page.route(hostsScript, (route) => route.abort())
@@ -61,7 +61,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows the error of a request while the script “${script}” of the dialog cannot be loaded, and later shows the dialog`, async () => {
+    it(`shows the error of a request even if the script “${script}” of the dialog cannot be loaded, and shows the dialog later`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())
@@ -136,7 +136,7 @@ describe('the panel with missing scripts or data', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
-  it('shows the last page of a list after the list became shorter', async () => {
+  it('shows the last page of a list when the list has become shorter', async () => {
     let total = 101
     await page.route(/\/api\/v1\/audit-logs\?/, (route) =>
       route.fulfill({ json: { success: true, data: [] }, headers: { 'x-total-count': String(total) } }),
@@ -155,7 +155,7 @@ describe('the panel with missing scripts or data', function () {
     await first
   })
 
-  it('removes a webhook from the list if the user enables it after its deletion', async () => {
+  it('removes a webhook from the list if the user tries to enable it after its deletion', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')

@@ -419,7 +419,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('have source files that name every required field of the requests that they send', () => {
+  it('have source files that contain every required field of the requests that they send', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {

@@ -31,7 +31,7 @@ describe('guests in the panel', () => {
     return (body.data as { name: string }[]).map(({ name }) => name)
   }
 
-  it('are created once even after a double click, with a password that is shown only once', async function () {
+  it('are created only once even after a double click, with a password that is shown only once', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await eventually(async () => expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"'))

@@ -154,7 +154,7 @@ describe('the dialog for a new host in the panel', () => {
     await hint.waitFor({ state: 'detached' })
   })
 
-  it('continues on the page of the host, which can create a new command', async () => {
+  it('continues on the page of the host, and this page can create a new command', async () => {
     const created = await openPending('at-its-page')
     await shows(page, 'command')
     for (const step of ['installing', 'failed'] as const) {

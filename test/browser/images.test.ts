@@ -67,7 +67,7 @@ describe('images in the panel after a failed download', function () {
     await page.context().close()
   })
 
-  it('cannot be used for a new guest, but the form stays filled for another attempt', async () => {
+  it('cannot be used for a new guest, and the form stays filled for another attempt', async () => {
     const { faults } = lab.gateway.fleet.agentOf('host-a').host
     const broken = (): void => {
       throw new BerthError('invalid', 'image_invalid', 'unpack the image: unexpected end of file')

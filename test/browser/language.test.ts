@@ -19,7 +19,7 @@ describe('the language of the panel', function () {
     await page.getByRole('menuitem', { name: to, exact: true }).click()
   }
 
-  it('can be changed, is stored, and keeps a half-filled form', async () => {
+  it('can be changed and is stored, and a change keeps a half-filled form', async () => {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     // The form has all its fields when the images are known.
@@ -47,7 +47,7 @@ describe('the language of the panel', function () {
     await page.context().close()
   })
 
-  it('can be changed before the login, and keeps the filled form', async () => {
+  it('can be changed before the login, and a change keeps the filled form', async () => {
     const page = await (await lab.open()).newPage()
     await page.goto(lab.gateway.url)
     await page.locator('#username').fill('half')

@@ -52,7 +52,7 @@ describe('the login of the panel', () => {
     await page.context().close()
   })
 
-  it('is possible after the session has ended, and keeps a filled form', async function () {
+  it('is possible after the session has ended, and a filled form is still filled after the login', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')

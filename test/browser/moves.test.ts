@@ -175,7 +175,7 @@ describe('the dialog for a move in the panel', () => {
     await plan.waitFor({ state: 'detached' })
   })
 
-  it('shows the port that was reserved if another guest took the planned port after the check', async () => {
+  it('shows the actually reserved port if another guest took the planned port after the check', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'raced' })
     const plan = await check(guest)
     const label = 'Public port for TCP 22'

@@ -134,7 +134,7 @@ describe('berth apply and berth export', () => {
     expect([again.out, again.err]).to.deep.equal(['', 'Nothing to change.\n'])
   })
 
-  it('shows and repairs changes that were made without the file', async () => {
+  it('shows and reverts changes that were made without the file', async () => {
     await gateway.request('PUT', '/containers/btest-1/resource-limit', { body: { ram_mb: 128 } })
     await gateway.request('PATCH', '/containers/btest-1', { body: { tags: ['berth.apply:main', 'other'] } })
     await gateway.request('DELETE', '/containers/btest-2/port-mappings/0')

@@ -38,20 +38,20 @@ describe('the command line', () => {
   const own = { BERTH_URL: '', BERTH_KEY: '' }
 
   describe('while the tasks of a host must wait', () => {
-    it('does not wait with --no-wait, and prints the answer', async () => {
+    it('does not wait for the task with --no-wait, and prints the answer', async () => {
       const created = await json('guest', 'create', 'cli-a', ...createFlags, '--no-wait')
       expect(created.name).to.equal('cli-a')
       expect((await json('task', 'get', String(created.task_id))).status).to.equal('pending')
     })
 
-    it('stops waiting at the time limit, and names the command to follow the task', async () => {
+    it('stops waiting for the task at the time limit, and prints the command that follows the task', async () => {
       const { code, out, err } = await berth('guest', 'create', 'cli-b', ...createFlags, '--timeout', '1s')
       expect(code, err).to.equal(6)
       expect(out).to.match(/^ssh_password {2}\S{8,}$/m)
       expect(err).to.match(/follow it with: berth task get \S+; cancel it with: berth task delete \S+/)
     })
 
-    it('stops waiting after Ctrl-C, and does not cancel the task', async () => {
+    it('stops waiting for the task after Ctrl-C, and does not cancel the task', async () => {
       const { child, ended, out } = start(['guest', 'create', 'cli-c', ...createFlags, '-o', 'json'])
       await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
       const { task_id: taskId } = JSON.parse(out()) as { task_id: string }

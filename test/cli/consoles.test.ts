@@ -69,7 +69,7 @@ describe('programs and screens without SSH', () => {
       await waitFor(() => lab.gateway.api.consoles.size === 0, { what: 'no consoles' })
     })
 
-    it('writes the name of the program, and no arguments, to the audit log', async () => {
+    it('writes the name of the program, but not its arguments, to the audit log', async () => {
       const { client } = await running(['mysql', '--password=secret-7'])
       client.socket.close(1000)
       const entries = await waitFor(async () => {

@@ -109,7 +109,7 @@ describe('guests that crash or stop by themselves', function () {
     await untilStatus(2, 'running')
   })
 
-  it('keep running and cause an alert if a process other than the first one runs out of memory', async () => {
+  it('keep running and cause an alert if a process other than the first process runs out of memory', async () => {
     await agent.kill('SIGTERM')
     Object.assign(agent.config, { metrics: { guest_interval_seconds: 1 } })
     await agent.start()

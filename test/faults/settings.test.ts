@@ -114,7 +114,7 @@ describe('changes of guest settings', function () {
   })
 
   describe('if the host rejects both the change and its rollback', () => {
-    it('are undone when the agent next compares its records with the host', async () => {
+    it('are undone at the next comparison between the agent’s records and the host', async () => {
       const before = limits()
       faults({ apply: 'hold' })
       const answer = codeOf(host.setLimits(uuid, { ramMb: 200, networkDownMbps: 10 }))

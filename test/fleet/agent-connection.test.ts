@@ -129,7 +129,7 @@ describe('connections to agents', () => {
       for (const socket of [...dialled.splice(0), ...passed.splice(0)]) socket.destroy()
     })
 
-    it('leave the outcome of a sent call unknown if they break', async () => {
+    it('leave the outcome of a sent call unknown if the connections break', async () => {
       for (const socket of dialled) socket.destroy()
       expect(await sent).to.equal('agent_timeout')
     })

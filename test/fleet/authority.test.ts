@@ -21,7 +21,7 @@ describe('the private CA', function () {
   })
   afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-  it('is created once, even by concurrent gateways, and only root can read it', async () => {
+  it('is created only once, even by concurrent gateways, and only root can read it', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => ensureAuthority(join(directory, 'pki'), 10)))
     expect(new Set(made.map(({ fingerprint }) => fingerprint)).size).to.equal(1)
     expect(readdirSync(join(directory, 'pki'))).to.deep.equal(['authority.pem'])

@@ -77,7 +77,7 @@ describe('the names and ids of guests in a fleet', function () {
     expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('ok')
   })
 
-  it('are unique: only one of 50 concurrent creations with the same name succeeds', async () => {
+  it('are unique, so that only one of 50 concurrent creations with the same name succeeds', async () => {
     await test.addHost('a')
     await test.addHost('b')
     const names = Array.from({ length: 50 }, (_, n) => (n % 2 ? 'Same' : 'same'))

@@ -77,7 +77,7 @@ describe('a move of a guest that fails or is interrupted', function () {
       await lab.expectOnlyAt('host-a', guest)
     })
 
-  it('can be canceled while the target does not answer, without a crash of the source’s agent', async () => {
+  it('can be canceled while the target does not answer, and the source’s agent does not crash', async () => {
     const silent = createServer().listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { certificatePem: ticket, privateKeyPem: key } = getIdentity(join(lab.source.stateDir, 'identity'))
@@ -91,7 +91,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     silent.close()
   })
 
-  it('aborts its last step if the target does not finish in time', async () => {
+  it('aborts its last step if the target does not complete this step in time', async () => {
     const guest = await lab.addGuest()
     const request = lab.requestFor(guest)
     const { faults } = lab.target.host

@@ -97,7 +97,7 @@ describe('several gateways', function () {
   /** Returns the same gateway, to which requests are sent with the administrator's key of the first gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
 
-  it('keep all data of the first gateway when its store moves to another Redis server as documented', async () => {
+  it('keep all data of the first gateway during the documented move of its store to another Redis server', async () => {
     await first.request('POST', '/hosts', { body: { name: 'early', address: '127.0.0.1:7' } })
     await first.kill('SIGTERM')
     const server = join(directory, 'server')
@@ -183,7 +183,7 @@ describe('several gateways', function () {
     expect((await rowsOf(first)).flatMap(({ leases }) => leases)).to.include('webhook-lease')
   })
 
-  it('together write less than 20 times per second to Redis while they are idle', async () => {
+  it('write together less than 20 times per second to Redis while they are idle', async () => {
     const client = createClient({ url: redis.url })
     await client.connect()
     const writes = async (): Promise<number> => {
@@ -240,7 +240,7 @@ describe('several gateways', function () {
       expect(readFileSync(join(stateDir(third), name)).equals(readFileSync(join(stateDir(first), name)))).to.equal(true)
   })
 
-  it('start again if a join was killed at its very end and then repeated', () => {
+  it('start again if a join was killed just before its end and then repeated', () => {
     const joining = join(stateDir(third), 'joining')
     mkdirSync(joining)
     writeFileSync(join(joining, 'changing'), JSON.stringify(['pki', 'secret', 'store', 'gateway.json']))

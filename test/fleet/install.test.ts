@@ -58,7 +58,7 @@ describe('the installation of hosts', () => {
     send('POST', installReportPath, {}, JSON.stringify({ token, ...fields }))
   const codeIn = ({ text }: Answer): string => (JSON.parse(text) as { code: string }).code
 
-  it('shows a command with the pinned key of the gateway, which stays the same after a restart', async () => {
+  it('shows a command with the pinned key of the gateway, and this key stays the same after a restart', async () => {
     const { command } = await test.fleet.hosts.createJoinToken(hostId)
     token = /berth_jt_\S+/.exec(command)![0]
     const { pin } = await send('GET', '/install')
@@ -70,7 +70,7 @@ describe('the installation of hosts', () => {
     token = (await test.fleet.hosts.createJoinToken(hostId)).token
   })
 
-  it('begins with a script that contains the address and the CA of the gateway, but no secrets', async () => {
+  it('begins with a script that contains the gateway’s address and CA, but no secrets', async () => {
     const { status, text } = await send('GET', '/install')
     expect(status).to.equal(200)
     expect(text).to.include(`gateway='${test.fleet.joinAddress}'`).and.include("version='0.0.0'")

@@ -41,7 +41,7 @@ describe('a host that joins', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('can send only one request per connection, which the gateway closes after the answer', async () => {
+  it('can send only one request per connection, and the gateway closes the connection after the answer', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -186,7 +186,7 @@ describe('a host that joins', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('may take the address of another host only if that host has joined and is offline', async () => {
+  it('may take the address of another host only if this other host has joined and is offline', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')

@@ -76,7 +76,7 @@ describe('a gateway that restarts together with the agent of its host', function
     ])
   })
 
-  it('still changes and creates guests on connected hosts while another host is missing', async () => {
+  it('can still change and create guests on connected hosts while another host is missing', async () => {
     const other = await addHost('other', 50)
     await gateway.kill('SIGTERM')
     await other.stop()

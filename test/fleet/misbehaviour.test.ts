@@ -38,7 +38,7 @@ describe('agents that are removed or misbehave', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })
 
-  it('do not delay calls to other agents if they stop answering', async () => {
+  it('do not delay calls to other agents when they stop answering', async () => {
     const never = new Promise<void>(() => undefined)
     const good = await test.addHost('good')
     const description = test.fleet.view.findHost(good.hostId)!.description!

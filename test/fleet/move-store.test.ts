@@ -47,7 +47,7 @@ describe('moves in the store', function () {
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('ok')
   })
 
-  it('can be canceled after the guest was deleted', async () => {
+  it('can be canceled even after the guest was deleted', async () => {
     await moves.begin(move)
     await registry.release('a', [uuid])
     expect(await moves.decide(move, 'cancel')).to.equal(true)

@@ -116,7 +116,7 @@ describe('operations that are too old for the list of operations', function () {
     expect(new Set(asked)).to.deep.equal(new Set([id]))
   })
 
-  it('are not found if two hosts report the same operation id, and both hosts get a warning', async () => {
+  it('are not found if two hosts report the same operation id, and cause a warning at these two hosts', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
       prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),

@@ -69,7 +69,7 @@ describe('several gateways that create guests on the same hosts', function () {
   let lab: Lab | undefined
   afterEach(() => lab?.close())
 
-  it('use all resources of a host, but never more', async () => {
+  it('use all resources of a host, but never more than these resources', async () => {
     lab = await Lab.start(redis, 3)
     const refusals = countRefusals(lab)
     const results = []
@@ -81,14 +81,14 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(refusals(), 'guests that were refused only by agents').to.equal(0)
   })
 
-  it('never allocate more than a host has if 100 requests arrive at the same time', async () => {
+  it('never allocate more than a host has, even if 100 requests arrive at the same time', async () => {
     lab = await Lab.start(redis, 3)
     const results = await lab.createAll(100)
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('spread 100 simultaneous guests over the hosts like a single gateway does', async () => {
+  it('spread 100 simultaneous guests over the hosts just as a single gateway does', async () => {
     const sizes = { small: 50, medium: 100, large: 250 }
     const counts = []
     for (const gateways of [1, 3]) {

@@ -71,7 +71,7 @@ describe('three gateways on one Redis', function () {
     return { browser, use: (member) => member.request('GET', '/session', { key: '', headers }) }
   }
 
-  it('refuse a session as soon as its user logs out', async () => {
+  it('refuse a session as soon as its user has logged out', async () => {
     await makeAdmin(writer, 'one')
     const seen: number[] = []
     for (let round = 0; round < loginRounds; round++) {

@@ -115,7 +115,7 @@ describe('a rotation of the CA', function () {
     }
   })
 
-  it('can finish without an offline host, which must then join again', async () => {
+  it('can finish without an offline host, and this host must join again afterwards', async () => {
     await test.addHost('one')
     const two = await test.addHost('two')
     await two.agent.stop()

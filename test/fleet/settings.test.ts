@@ -35,7 +35,7 @@ describe('settings that the gateway sends to an agent', function () {
     (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
-  it('appear in the gateway’s view as soon as the view has the revision of the agent’s answer', async () => {
+  it('appear in the gateway’s view as soon as the view has reached the revision of the agent’s answer', async () => {
     const { uuid } = seen()
     const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)

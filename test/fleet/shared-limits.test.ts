@@ -31,7 +31,7 @@ describe('two gateways with one store', function () {
     }
   })
 
-  it('admit as many concurrent logins together as a single gateway', async () => {
+  it('admit only as many concurrent logins together as a single gateway admits', async () => {
     const replies = await Promise.all(Array.from({ length: 16 }, (_, n) => login(n, 'grace')))
     expect([countOf(replies, 401), countOf(replies, 429)]).to.deep.equal([freeLogins, 16 - freeLogins])
   })

@@ -7,7 +7,7 @@ describe('a gateway whose store is down or has lost its data', function () {
   beforeEach(async () => (test = await startTestFleet()))
   afterEach(() => test.close())
 
-  it('shows its view of the hosts and calls agents, but refuses creations with the reason', async () => {
+  it('shows its view of the hosts and calls agents, but refuses creations and returns the reason', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     await test.redis.process.stop()
     await waitFor(() => !test.store.ready())

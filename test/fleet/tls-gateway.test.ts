@@ -101,7 +101,7 @@ describe('certificates of servers', function () {
       expect(await callAs({ ...pair, certificatePem: chain })).to.deep.equal(refused)
     })
 
-    it('are refused if they are revoked, and servers without TLS are refused as well', async () => {
+    it('are refused if they are revoked, and servers without TLS are also refused', async () => {
       expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
         refused,
       )

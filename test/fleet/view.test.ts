@@ -16,7 +16,7 @@ describe('the gateway’s view of its hosts', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('shows all guests of a joining host, and later creations and deletions immediately', async () => {
+  it('shows all guests of a joining host, and shows later creations and deletions immediately', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 1000 })
     const { view } = test.fleet
     const { faults } = agent.host

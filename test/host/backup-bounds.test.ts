@@ -48,7 +48,7 @@ describe('restic with a hostile backup target', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  it('stays within its memory limit, whatever the target answers', async () => {
+  it('stays within its memory limit, no matter what the target answers', async () => {
     const repository = at()
     const sent = {
       id: randomUUID(),

@@ -50,7 +50,7 @@ describe('the command line with a real container', () => {
     expect([ended.code, ended.out]).to.deep.equal([7, 'web1\n'])
   })
 
-  it('opens a console with the size of the terminal, and ends it with Ctrl-]', async () => {
+  it('opens a console with the size of the terminal, and ends the console with Ctrl-]', async () => {
     const terminal = new BerthTerminal(['console', 'web1'], env)
     await terminal.shows('Connected to web1. Ctrl-] ends the console.')
     await terminal.shows(/root@web1:\S* ?# ?/)
@@ -74,7 +74,7 @@ describe('the command line with a real container', () => {
       expect(ended).to.deep.equal({ code: 7, out: 'input\na "b"  $c 0 / /root\n', err: 'error\n' })
     })
 
-    it('ends with 128 and the number of the signal that ended the program, and with 127 without a program', async () => {
+    it('ends with 128 plus the number of the signal that ended the program, or with 127 if there is no such program', async () => {
       expect((await berth('run', 'web1', '--', 'sh', '-c', 'kill -TERM $$')).code).to.equal(143)
       const missing = await berth('run', 'web1', '--', 'btest-missing')
       expect(missing.code).to.equal(127)

@@ -189,7 +189,7 @@ describe('a console of a real guest', function () {
     expect(await run(again, 'echo $$')).to.equal(pid)
   })
 
-  it('uses little memory and processor time of the host if the guest does not read its input', async () => {
+  it('uses little memory and processor time on the host if the guest does not read its input', async () => {
     const { client } = await shell('one')
     client.type('busybox stty raw -echo; echo re""ady; busybox sleep 1000\r')
     await client.shows(/ready/)

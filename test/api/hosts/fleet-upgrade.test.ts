@@ -142,7 +142,7 @@ describe('fleet upgrades over HTTP', () => {
       expect(refusal(await fleet('/rollback'))).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('skips hosts that are offline or cannot be upgraded, and says why', async () => {
+    it('skips hosts that are offline or cannot be upgraded, and shows the reason', async () => {
       await lab.install('host-b', earlierVersion, { supported: false })
       await gateway.fleet.setHostState('host-c', 'offline')
       await fleet('', { parallel: 3 })

@@ -95,7 +95,7 @@ describe('the host API', function () {
     expect(body.data[0].certificate_expires_at).not.to.equal('')
   })
 
-  it('refuses invalid fields, unknown hosts, and names and addresses of other hosts', async () => {
+  it('refuses invalid fields, unknown hosts, and the name or the address of another host', async () => {
     for (const [body, field] of [
       [{ address: 'a:1' }, 'name'],
       [{ name: 'two', address: 'nowhere' }, 'address'],
@@ -127,7 +127,7 @@ describe('the host API', function () {
       expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
-  it('changes the name and the draining state of a host, and keeps omitted fields', async () => {
+  it('changes the name and the draining state of a host, and does not change omitted fields', async () => {
     const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
     expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
     const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
@@ -204,7 +204,7 @@ describe('the host API', function () {
     await call('DELETE', `/hosts/${id}`, {})
   })
 
-  it('lets a key without host:manage only read hosts, and refuses changes by a key bound to containers', async () => {
+  it('lets a key without host:manage only read hosts, and lets a key bound to containers change nothing', async () => {
     const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
     expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)
     for (const [method, path] of [

@@ -104,7 +104,7 @@ describe('maintenance windows over HTTP', () => {
     expect((await call('GET', `/maintenance/${made.id}`)).body.data.closed_at).not.to.equal('')
   })
 
-  it('send events to the provider, and to customers with a container on the host', async () => {
+  it('cause events for the provider, and for customers with a container on the host', async () => {
     const calls = new SubUserCalls(gateway)
     const sessionOf = async ({ name }: Guest): Promise<Record<string, string>> => {
       return calls.headers(await calls.account(await calls.make({ container_name: name })))
@@ -151,7 +151,7 @@ describe('maintenance windows over HTTP', () => {
     await waitFor(async () => (await readOf(moved))?.id === id, { what: 'the window of the new host' })
   })
 
-  it('concern the hosts that belong to a group at the time of the request', async () => {
+  it('concern the hosts that are members of a group at the time of the request', async () => {
     await call('PATCH', '/hosts/host-a', { group: 'rack-1' })
     const made = await announce({ hosts: undefined, group: 'rack-1' })
     expect(made.hosts).to.deep.equal([{ id: 'host-a', name: 'host-a' }])
@@ -227,7 +227,7 @@ describe('maintenance windows over HTTP', () => {
     expect(await shownOn(guest)).to.equal(null)
   })
 
-  it('send each event once and in order, even if two gateways process a late start and end at the same time', async () => {
+  it('send each event only once and in order, even if two gateways process a late start and end at the same time', async () => {
     const receiver = await WebhookReceiver.start()
     open.push({ close: () => receiver.down() })
     await call('POST', '/webhooks', { name: 'all', url: receiver.url, events: ['maintenance.*'] })

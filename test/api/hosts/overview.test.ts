@@ -16,7 +16,7 @@ describe('the overview of the fleet', () => {
 
   const data = async (path: string) => (await gateway.request('GET', path)).body.data as never
 
-  it('shows the numbers of containers and hosts, in total or for one host', async () => {
+  it('shows the numbers of containers and hosts, either for the fleet or for one host', async () => {
     const all = { running: 2, stopped: 1, total_containers: 3, unknown: 0, hosts: 2, hosts_online: 2 }
     expect(await data('/dashboard')).to.deep.equal(all)
     expect(await data('/dashboard?host_id=host-b')).to.include({ running: 1, stopped: 0, hosts: 1 })

@@ -92,7 +92,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
   })
 
-  it('exists in addition to other swap space of the host, and the total size includes both', async () => {
+  it('exists next to other swap space of the host, and the total size includes all swap space', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
     expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({
@@ -215,7 +215,7 @@ describe('the swap file of a host', () => {
     expect((await post({ size_mb: 64 }, { key: bound })).status).to.equal(403)
   })
 
-  it('has an audit entry for each change, which contains the request', async () => {
+  it('has an audit entry with the request for each change', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
     expect(entry).to.include({

@@ -67,7 +67,7 @@ describe('an upgrade of one host over HTTP', () => {
     events.close()
   })
 
-  it('shows why it failed, even while the host returns to the former version', async () => {
+  it('shows the reason for a failure, even while the host returns to the former version', async () => {
     const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     await upgrade(hostId)
     await lab.report(hostId, 'rolling_back', 'the agent does not start')
@@ -81,7 +81,7 @@ describe('an upgrade of one host over HTTP', () => {
     events.close()
   })
 
-  it('can be rolled back to the packages on the host, even if the gateway has none', async () => {
+  it('can be rolled back to the packages on the host, even if the gateway has no packages', async () => {
     await lab.install(hostId, labVersion, { previous: earlierVersion })
     lab.removePackages()
     const { status, body } = await upgrade(hostId, { rollback: true })

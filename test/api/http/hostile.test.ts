@@ -68,7 +68,7 @@ describe('hostile input', function () {
       .that.matches(/^[a-z_]+$/)
   }
 
-  it('as the name of a new container is refused, or creates a container with that name', async () => {
+  it('in the name of a new container is refused, or creates a container with exactly this name', async () => {
     await fc.assert(
       fc.asyncProperty(text, async (name) => {
         const reply = await gateway.request('POST', '/containers', {
@@ -100,7 +100,7 @@ describe('hostile input', function () {
     expect([...gateway.fleet.guests()].length - before).to.equal(created)
   })
 
-  it('in any field of a setting is refused or does no harm', async () => {
+  it('in any field of a setting is refused or has no harmful effect', async () => {
     const guest = await gateway.fleet.addGuest()
     const prefixes = { ipv6_prefixes: [{ prefix: '2001:db8::/64' }] }
     await gateway.request('PUT', '/routing?host_id=host-a', { body: prefixes })
@@ -166,7 +166,7 @@ describe('hostile input', function () {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).status).to.equal(200)
   })
 
-  it('is refused as a request body', async () => {
+  it('in place of a request body is refused', async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.json(), text), async (body) => {
         const reply = await gateway.request('POST', '/containers', { body: Buffer.from(body) })
@@ -176,7 +176,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('as an identifier in a path finds nothing', async () => {
+  it('in place of an identifier in a path finds nothing', async () => {
     await fc.assert(
       fc.asyncProperty(text, fc.constantFrom('containers', 'tasks', 'api-keys', 'hosts'), async (ref, resource) => {
         const path = `/${resource}/${encodeURIComponent(wellFormed(ref))}/x`
@@ -189,7 +189,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('as query parameters is refused or ignored', async () => {
+  it('in query parameters is refused or ignored', async () => {
     const name = fc.oneof(fc.constantFrom('page', 'page_size', 'sort', 'status', 'name', 'host_id', '__proto__'), text)
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(name, text), { maxLength: 5 }), async (pairs) => {

@@ -89,7 +89,7 @@ describe('the monitoring files', () => {
     }
   })
 
-  it('contain a test case for each alert, which sets all labels that the text of the alert uses', () => {
+  it('contain a test case for each alert, with all labels that the text of the alert uses', () => {
     expect(alertCases.map(({ alert }) => alert)).to.have.members(rules.map(({ alert }) => alert))
     for (const { alert, labels } of alertCases) {
       const used = JSON.stringify(ruleOf(alert).annotations).matchAll(/\$labels\.(\w+)/g)

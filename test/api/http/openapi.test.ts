@@ -38,7 +38,7 @@ describe('the OpenAPI document', () => {
     expect(valid, JSON.stringify(errors)).to.equal(true)
   })
 
-  it('describes every route once, with a unique operation id', () => {
+  it('describes every route only once, with a unique operation id', () => {
     const { paths } = gateway.api.document as {
       paths: Record<string, Record<string, { operationId: string }>>
     }
@@ -56,7 +56,7 @@ describe('the OpenAPI document', () => {
     expect([...new Set(patterns)].filter((pattern) => ruleOfPattern(pattern) === undefined)).to.be.empty
   })
 
-  it('lists 409 for reads only where they can conflict, and 412 only where If-Match is accepted', () => {
+  it('lists 409 for reads only if they can conflict, and 412 only if the route accepts If-Match', () => {
     const { paths } = gateway.api.document as {
       paths: Record<string, Record<string, { responses: object; parameters: { name: string }[] }>>
     }

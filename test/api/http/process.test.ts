@@ -50,7 +50,7 @@ describe('berth-gateway', function () {
     return { child, output: () => output, ended }
   }
 
-  it('refuses a configuration with an unknown key, and names the key', async () => {
+  it('refuses a configuration with an unknown key, and reports this key', async () => {
     await writeConfig('wrong.yaml', { listenn: '127.0.0.1:1' })
     const { ended, output } = run('check-config', '--config', join(directory, 'wrong.yaml'))
     expect([await ended, output()]).to.deep.equal([2, output()])

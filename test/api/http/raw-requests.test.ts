@@ -87,7 +87,7 @@ describe('a raw request', function () {
     for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
   })
 
-  it('is refused before its body has arrived, and its connection is closed', async () => {
+  it('is refused before its body has arrived, and the gateway closes its connection', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
     const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
@@ -103,7 +103,7 @@ describe('a raw request', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('can keep at most 256 idle connections of one source open', async () => {
+  it('can leave open at most 256 idle connections of one source', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)

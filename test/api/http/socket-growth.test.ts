@@ -171,14 +171,14 @@ describe('a TCP connection', function () {
   }
 
   for (const name of Object.keys(requests('', '')))
-    it(`does not gain event listeners if a client repeats a request without TLS (${name})`, async () => {
+    it(`does not gain event listeners when a client repeats a request without TLS (${name})`, async () => {
       const socket = connect({ host: '127.0.0.1', port: ports.plain })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.plain)
       expect(last).to.deep.equal(first)
     })
 
   for (const name of ['a GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
-    it(`does not gain event listeners if a client repeats a request over TLS (${name})`, async () => {
+    it(`does not gain event listeners when a client repeats a request over TLS (${name})`, async () => {
       const socket = connectTls({ host: '127.0.0.1', port: ports.tls, rejectUnauthorized: false })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
@@ -231,7 +231,7 @@ describe('a TCP connection', function () {
     }
   })
 
-  it('does not gain event listeners if the gateway calls an agent many times', async () => {
+  it('does not gain event listeners when the gateway calls an agent many times', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()

@@ -26,7 +26,7 @@ describe('the image API', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('downloads a missing image first, and then refuses to cancel the download or to delete the image', async () => {
+    it('downloads a missing image first, and refuses a cancellation of the download and a deletion of the image', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')

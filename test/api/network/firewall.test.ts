@@ -32,7 +32,7 @@ describe('the firewall of a container', () => {
   it('is off by default', async () =>
     expect((await read()).body.data).to.deep.equal({ enabled: false, default_action: 'ACCEPT', rules: [] }))
 
-  it('is returned as it is stored, with generated ids for its rules', async () => {
+  it('is returned in its stored form, with generated ids for its rules', async () => {
     const { status, body } = await put(closed([rule, { ...rule, direction: 'out', protocol: 'all', port: '' }]))
     expect(status).to.equal(200)
     expect(body.message).to.be.a('string')
@@ -114,7 +114,7 @@ describe('the firewall of a container', () => {
     expect((await read()).body.data.rules).to.have.length(1)
   })
 
-  it('is not sent again to a client that has its present ETag (304)', async () => {
+  it('is not sent again (304) to a client that has the present ETag', async () => {
     const { headers } = await read()
     const again = () => gateway.request('GET', path(), { headers: { 'if-none-match': headers['etag'] ?? '' } })
     expect((await again()).status).to.equal(304)

@@ -214,7 +214,7 @@ describe('the network endpoints', () => {
     expect((await gateway.request('PUT', '/routing', { body })).body.data).to.deep.include(body)
   })
 
-  it('require separate scopes for reads and writes of the pools, and for the IPv6 status', () => {
+  it('require separate scopes to read the pools, to change the pools, and to read the IPv6 status', () => {
     const scopes = gateway.api.routes
       .filter(({ tag, path }) => tag === 'Routing' && !path.startsWith('/containers/'))
       .map(({ method, path, scope }) => `${method} ${path} ${scope}`)

@@ -144,7 +144,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('keep the length of their range if a change contains only the first port of each range', async () => {
+  it('keep the length of their port range if a change contains only the first port of each range', async () => {
     await add({ container_port: 8000, host_port: 46_000, host_port_end: 46_009 })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     const moved = (await put({ container_port: 9000, host_port: 47_000 })).body.data[1]

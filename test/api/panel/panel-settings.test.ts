@@ -72,7 +72,7 @@ describe('the API for settings of the installation', () => {
       expect((await put('/access-policy', on, via(inside))).status).to.equal(200)
     })
 
-    it('keeps the list of addresses if a change contains an empty list', async () => {
+    it('keeps the list of addresses if a change contains an empty list of addresses', async () => {
       await put('/access-policy', { enabled: true, allowed_sources: sources })
       for (const nothing of [null, ',,,', '', [''], ['', ' ']]) {
         const { body } = await put('/access-policy', { allowed_sources: nothing })

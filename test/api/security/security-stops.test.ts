@@ -136,7 +136,7 @@ describe('the automatic stop of a harmful guest', () => {
     agent.removeGuest(later.uuid)
   })
 
-  it('does not affect a guest that is exempt from it', async () => {
+  it('does not affect exempt guests', async () => {
     await shutdown(true)
     const path = `/containers/${guest.id}/security`
     const exempt = { auto_shutdown_exempt: true, smtp: 'default' }

@@ -59,7 +59,7 @@ describe('the security API', () => {
     expect(await read('/security/summary')).to.include({ total: 1 })
   })
 
-  it('returns the result of the last check for five seconds instead of checking again', async () => {
+  it('returns the result of the last check for five seconds, and does not check again in this time', async () => {
     const { length } = await alerts()
     await check()
     agent.host.sensor.scanPorts(address, '198.51.100.77', 20)

@@ -102,7 +102,7 @@ describe('the rights of a sub-user', function () {
       expect(await add({ container_port: 10 })).to.deep.equal([403, 'quota_exceeded', undefined])
     })
 
-    it('allow a search for free ports, but not on a given host address', async () => {
+    it('allow a search for free ports, but not at a given host address', async () => {
       expect((await ask('GET', '/containers/own/random-port')).status).to.equal(200)
       expect(await answerOf(ask('GET', '/containers/own/random-port?host_ip=192.0.2.10'))).to.deep.equal([
         403,
@@ -182,7 +182,7 @@ describe('the rights of a sub-user', function () {
     expect(await answerOf(ask('PUT', `${path}/quota`, limit))).to.deep.equal([403, 'insufficient_scope', undefined])
   })
 
-  it('allow reads of a suspended container, but no changes', async () => {
+  it('allow a sub-user to read a suspended container, but not to change it', async () => {
     await gateway.request('PUT', '/containers/own/expiry', { body: { expires_at: '2001-01-01' } })
     await waitFor(() => gateway.fleet.view.findGuest(own.uuid)!.guest.policyBlocked, {
       what: 'it is blocked',

@@ -70,7 +70,7 @@ describe('TLS with certificates from an ACME authority', () => {
     })
   })
 
-  it('uses only one account, and does not order an existing certificate again', async () => {
+  it('uses only one account, and does not request an existing certificate again', async () => {
     await start()
     const { status, text, body } = await obtain()
     expect(status, text).to.equal(200)

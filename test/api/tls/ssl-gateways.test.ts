@@ -143,7 +143,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
 
-  it('sends HSTS only if this cannot lock out browsers, and not for longer than the certificate is valid', async () => {
+  it('sends HSTS only if it cannot lock out browsers, and never for longer than the certificate is valid', async () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)
@@ -189,7 +189,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await ask()) === 0, { what: 'off again' })
   })
 
-  it('renews a certificate once for all gateways, not once per gateway', async () => {
+  it('renews a certificate only once for all gateways', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     // By default, Pebble refuses one nonce in twenty. The repeated request would then count as a second order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }

@@ -29,14 +29,14 @@ describe('a gateway with TLS', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('cannot turn on HTTPS if the used port is the HTTPS port', async () => {
+    it('cannot turn on HTTPS if the other program uses the HTTPS port', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('turns on HTTPS with a warning if the used port is port 80', async () => {
+    it('turns on HTTPS with a warning if the other program uses port 80', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,

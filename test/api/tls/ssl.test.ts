@@ -146,7 +146,7 @@ describe('TLS of the API', () => {
       await refused({ ...one, key_pem: other.key_pem }, 'private_key_mismatch', 'key_pem')
     })
 
-    it('an incomplete upload, an invalid name or address, or TLS without a mode', async () => {
+    it('an incomplete upload, an invalid name, an invalid address, or TLS without a mode', async () => {
       const { cert_pem, key_pem } = await pair(name)
       await refused({ cert_pem }, 'missing_field', 'key_pem')
       await refused({ key_pem }, 'missing_field', 'cert_pem')

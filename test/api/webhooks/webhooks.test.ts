@@ -193,7 +193,7 @@ describe('webhooks', function () {
     }
   })
 
-  it('deliver an event once more on request', async () => {
+  it('deliver an event again on request', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('by hand')
     const first = await ended(id, 'delivered')
