@@ -41,7 +41,7 @@ describe('the disk of a guest', function () {
     scratch.wipe()
   })
 
-  it('cannot contain further btrfs subvolumes, because their size would not be limited', () => {
+  it('cannot contain further btrfs subvolumes, because they would have no size limit', () => {
     for (const request of requests)
       expect(guest.attach('perl', '-e', script, request), request).to.match(/^(Inappropriate ioctl for device ){2}$/)
     expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')

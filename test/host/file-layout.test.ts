@@ -95,7 +95,7 @@ describe('the recorded layout of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('omits some shared ranges, but no large holes, if a complete layout would need too much memory', async () => {
+  it('omits some shared ranges, but no large holes, if the complete layout would need too much memory', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)

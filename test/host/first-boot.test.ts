@@ -110,7 +110,7 @@ describe('the first-boot configuration of a container', function () {
     )
   })
 
-  it('is on the disk when the call returns, so that a power failure does not undo it', async () => {
+  it('is completely on the disk when the call returns, so that a power failure does not undo it', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
     // A copy of the pool's device does not contain the kernel's caches. It is like the disk after a power failure.
@@ -192,7 +192,7 @@ describe('the first-boot configuration of a container', function () {
         }
       })
 
-    it('keeps the original name servers and lines of /etc/hosts, but not the machine ID and the host keys', async () => {
+    it('keeps the name servers and the lines of /etc/hosts, but not the machine ID and the host keys', async () => {
       const machine = await cloned()
       const root = machine.volume
       writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')
@@ -292,7 +292,7 @@ describe('the first-boot configuration of a container', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('follows no link out of the guest, even if a link replaces /etc again and again for a moment', async () => {
+    it('follows no link out of the guest, even if a process repeatedly replaces /etc by such a link', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

@@ -19,7 +19,7 @@ describe('the code that moves processes between cgroups', () => {
     await waitFor(() => readOwn(process.pid) === before)
   })
 
-  it('finds the cgroup of a running process, but none for an ended process', async () => {
+  it('finds the cgroup of a running process, and finds no cgroup for an ended process', async () => {
     const [root] = cgroups.hierarchies
     const group = `${root}/btest-moves-${process.pid}`
     mkdirSync(group)

@@ -93,7 +93,7 @@ describe('backups of guests', function () {
     return id
   }
 
-  it('are stored in a local folder, and restored completely', async () => {
+  it('are stored in a local folder, and are restored completely', async () => {
     const kept = digestTree(first.rootOf(uuid))
     writeFileSync(join(first.rootOf(uuid), 'later'), 'later')
     expect((await restore(first, uuid, usual, localTarget())).status).to.equal('done')
@@ -105,7 +105,7 @@ describe('backups of guests', function () {
     ['sftp', sftpTarget],
     ['S3', s3Target],
   ] as const)
-    it(`are stored on a server with ${kind}, and restored completely on another host`, async () => {
+    it(`are stored on a server with ${kind}, and are restored completely on another host`, async () => {
       const to = targetOf()
       const id = await backUpVerified(to)
       expect((await restore(second, other, id, to)).status).to.equal('done')
@@ -127,7 +127,7 @@ describe('backups of guests', function () {
     )
   }
 
-  it('contain a running guest’s state at the start of the backup, although the guest continues to write', async () => {
+  it('contain the state of a running guest at the start of the backup, although the guest continues to write', async () => {
     const to = localTarget()
     await first.done(powerOrder('start', uuid).order!)
     first.inside(1, 'echo before >/root/data; sync')
@@ -142,7 +142,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('cannot be restored onto a suspended guest, and start no guest that is suspended during the restore', async () => {
+  it('cannot be restored onto a suspended guest, and do not start a guest that is suspended during the restore', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)
@@ -211,7 +211,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
   })
 
-  it('can be restored onto an almost full disk with a snapshot, without reducing the size of the disk', async () => {
+  it('can be restored onto an almost full disk with a snapshot, and do not reduce the size of the disk', async () => {
     const limit = 1024 ** 3
     const hasBound = async (): Promise<boolean> => {
       const bound = limit + first.record(uuid).extraBytes
@@ -242,7 +242,7 @@ describe('backups of guests', function () {
     expect(first.record(uuid).extraBytes).to.be.lessThan(16 * 1024 ** 2)
   })
 
-  it('fail if the target is unreachable, or its password, host key or credentials are wrong', async () => {
+  it('fail if the target is unreachable, or if its password, host key or credentials are wrong', async () => {
     const to = localTarget()
     const wrongKey = {
       ...sftp.place,

@@ -189,7 +189,7 @@ describe('the network API', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('maps only ports of the configured range, and answers 409 for other or used ports', async () => {
+      it('maps only ports of the configured range, and answers 409 for used ports and for ports outside the range', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)
@@ -223,7 +223,7 @@ describe('the network API', function () {
         await expectAnswer(hostAddress, hostPort)
       })
 
-      it('accepts an extra host address for mappings or for the pool, but not for both', async () => {
+      it('accepts an additional host address either for mappings or for the pool', async () => {
         const second = `${prefix}.12`
         const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
         expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)

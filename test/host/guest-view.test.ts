@@ -38,7 +38,7 @@ describe('the processors that a guest sees', function () {
       expect(counts(machine)).to.equal('1 1 1')
     })
 
-  it('become more or fewer with the limit while the guest runs', async () => {
+  it('change their number with the limit while the guest runs', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     for (const [cpus, vcpuMilli] of [
       [online.slice(0, 2), 2000],

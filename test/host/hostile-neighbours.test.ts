@@ -33,7 +33,7 @@ describe('hostile guests', function () {
     await restoreKernelSettings(state, createLogger({ name: 'test', level: 'error' }), file)
   })
 
-  it('cannot keep another guest from answering and from writing to its disk', async () => {
+  it('cannot prevent another guest from answering and from writing to its disk', async () => {
     const quiet = await lab.started()
     await lab.booted(quiet)
     const alone = await watchQuiet(lab, quiet, seconds)

@@ -117,7 +117,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('resume at the received part after they were canceled', async () => {
+  it('continue with the received part after a cancellation', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -135,14 +135,14 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('start over if the file on the server has changed', async () => {
+  it('start again from the beginning if the file on the server has changed', async () => {
     answer = serve({ cutAfter: 1_000_000, etag: '"old"', body: randomBytes(3_000_000) })
     server.once('request', () => (answer = serve({})))
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
   })
 
-  it('start over if the received part is damaged', async () => {
+  it('start again from the beginning if the received part is damaged', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)

@@ -155,7 +155,7 @@ describe('foreign images', function () {
       server.offered.push({ distro: 'fedora', release: '43', file: 'alpine.tar.xz', sha256: '0'.repeat(64) })
     })
 
-    it('are available read-only once they are downloaded, and guests boot from them', async () => {
+    it('are available read-only after the download, and guests boot from them', async () => {
       await operationDone(operations, await download('alpine-3.22'))
       expect(sh('btrfs', 'property', 'get', imagesOf('alpine-3.22'), 'ro')).to.equal('ro=true\n')
       expect(left()).to.deep.equal([])
@@ -191,7 +191,7 @@ describe('foreign images', function () {
       expect(existsSync(imagesOf('alpine-3.22'))).to.equal(false)
     })
 
-    it('are completed by the restarted agent if it was killed during the download', async () => {
+    it('are completed by the restarted agent if the agent was killed during the download', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => sizeOf('alpine-3.22') === 1_000_000, { what: 'the download in the middle' })
@@ -342,7 +342,7 @@ describe('foreign images', function () {
       await call(images.removeCustomImage.bind(images), { id })
     })
 
-    it('are rejected if they are not an archive or are too large', async () => {
+    it('are rejected if they are not an archive, or if they are too large', async () => {
       const garbage = await addCustom(randomBytes(100_000))
       expect(await failed(garbage)).to.equal('image_invalid')
       const bomb = await addCustom(

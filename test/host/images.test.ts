@@ -130,7 +130,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('leave no process if the agent is killed, and nothing at all after its next start', async () => {
+    it('leave no process after a kill of the agent, and nothing at all after its next start', async () => {
       const script = `
         import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
         import { Trash } from '${moduleUrl('agent/storage/trash.ts')}'

@@ -21,7 +21,7 @@ describe('a network interface', () => {
   beforeEach(removeAll)
   afterEach(removeAll)
 
-  it('is reported as absent while it is deleted, and never causes an error', async () => {
+  it('is reported as absent during its deletion, and never causes an error', async () => {
     batch(pairs.map(([one, other]) => `link add ${one} type veth peer name ${other}`))
     expect(left()).to.have.length(100)
     const deletion = spawn('ip', ['-batch', '-'])

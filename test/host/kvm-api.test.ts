@@ -73,7 +73,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(await row()).to.include({ virtualization: 'kvm', template: 'debian-12-kvm', status: 'running' })
   })
 
-  it('has screenshots, unlike a container', async () => {
+  it('has screenshots, while a container has no screenshots', async () => {
     const url = `${gateway.url}/api/v1/containers/vm1/screenshot`
     const answer = await fetch(url, { headers: { 'x-api-key': gateway.adminKey } })
     expect([answer.status, answer.headers.get('content-type')]).to.deep.equal([200, 'image/png'])

@@ -106,7 +106,7 @@ describe('a virtual machine with Debian', function () {
     await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
   })
 
-  it('shuts down when its power button is pressed, and can be repaired from the rescue system', async () => {
+  it('shuts down when its power button is pressed, and can be repaired with the rescue system', async () => {
     const operationId = randomUUID()
     const order = { $case: 'changeBoot', value: { uuid, mode: 'rescue', image: '', force: false } } as const
     const { operation, sshPassword } = await real.domain.orders.submit({ operationId, requestedBy: 'test', order })

@@ -192,7 +192,7 @@ describe('disks of virtual machines', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('are restored completely from a backup, onto a guest with a snapshot and onto a new guest', async () => {
+      it('are restored completely from a backup, both onto a guest with a snapshot and onto a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         const guests = [other, fresh]
         await Promise.all(guests.map((guest) => restored(guest, backupId, uuid)))

@@ -60,7 +60,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('can run on a host without KVM, which reports the reason', async () => {
+  it('can run on a host without KVM, and the host reports why KVM is not available', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
@@ -86,7 +86,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('has a QEMU with a user of its own, cgroups and a seccomp filter, but no capabilities', async () => {
+  it('has a QEMU process with its own user, its own cgroups and a seccomp filter, but without capabilities', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -118,7 +118,7 @@ describe('a virtual machine', function () {
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
-  it('has sockets that only their owner can use, and files that the user of QEMU cannot read', async () => {
+  it('has sockets that only their owner can use, and files that the user of its QEMU process cannot read', async () => {
     const { userIdBase } = machine().isolation
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
@@ -268,7 +268,7 @@ describe('a virtual machine', function () {
     expect(existsSync(runFile('frozen'))).to.equal(false)
   })
 
-  it('stops when its power button is pressed, and then starts with a new password', async () => {
+  it('stops when its power button is pressed, and has the new password after its next start', async () => {
     await inside('echo kept >/data/kept; sync')
     const { pid } = (await observed())!
     await real.done({ $case: 'stop', value: { uuid, force: false } })

@@ -99,7 +99,7 @@ describe('disk images from a URL', function () {
     expect(await sshInto(machineAt(guest!.ipv4), 'echo on')).to.equal('on')
   })
 
-  it('are completed by the restarted agent if it was killed during the download', async () => {
+  it('are completed by the restarted agent if the agent was killed during the download', async () => {
     const id = await addCustom(converted('-O', 'qcow2'))
     server.manners = { stallAfter: 1_000_000 }
     const operation = await download(id)

@@ -56,7 +56,7 @@ describe('a CD with the configuration of a guest', () => {
       })
   }
 
-  it('keeps its size and inode when it is written again, and only root can read it', async () => {
+  it('keeps its size and inode when its content changes, and only root can read it', async () => {
     await writeSeed(cloud, kept)
     const before = statSync(kept)
     await writeSeed({ label: 'cidata', files: [{ name: 'meta-data', content: 'shorter' }] }, kept)

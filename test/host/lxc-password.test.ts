@@ -63,7 +63,7 @@ describe('the lxc driver', function () {
   describe('when it sets a password', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('makes a login with the password possible in Debian, whether the guest is stopped or runs', async () => {
+    it('makes a login with the password possible in Debian, both for stopped and for running guests', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -75,7 +75,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('sets the password in BusyBox without chpasswd, whether the guest is stopped or runs', async () => {
+    it('sets the password in BusyBox without chpasswd, both for stopped and for running guests', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')

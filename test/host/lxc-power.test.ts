@@ -45,7 +45,7 @@ describe('the lxc driver', function () {
       expect(await observed(machine)).to.deep.equal(first)
     })
 
-    it('waits until a process lxc-start of an earlier agent has ended', async () => {
+    it('waits until the process lxc-start of an earlier agent has ended', async () => {
       const machine = await prepared()
       const orphan = spawn(
         '/usr/bin/lxc-start',
@@ -219,7 +219,7 @@ describe('the lxc driver', function () {
   })
 
   describe('when the agent ends', () => {
-    it('does not affect running guests (their monitors and processes have cgroups of their own)', async () => {
+    it('does not affect running guests, because their monitors and processes have cgroups of their own', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

@@ -243,7 +243,7 @@ describe('a gateway that moves guests between two hosts', function () {
   const readInstance = (host: FleetHost, guest: Row): string =>
     readFileSync(join(diskOf(host, guest), 'instance.json'), 'utf8')
 
-  it('moves a running virtual machine, with disk and snapshots, only if the request permits a shutdown', async () => {
+  it('moves a running virtual machine with disk and snapshots, but only if the request permits a shutdown', async () => {
     const guest = await create('machine', { template_id: 'debian-12-kvm', virtualization: 'kvm', ram_mb: 256 })
     expect(countMachines(guest)).to.equal(1)
     const refused = await migrate(guest, { host_id: hostIds.get(second) })

@@ -117,7 +117,7 @@ describe('the storage pool', function () {
     expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
   })
 
-  it('is never created over another program’s mount or in a directory with files', async () => {
+  it('is never created over another program’s mount, and never in a directory with files', async () => {
     mkdirSync(poolPath)
     sh('mount', '-t', 'tmpfs', 'btest', poolPath)
     expect(await refusal(openPool(config))).to.match(/tmpfs/)
@@ -128,7 +128,7 @@ describe('the storage pool', function () {
     rmSync(poolPath, { recursive: true })
   })
 
-  it('can use an empty device, on which a purge deletes only Berth’s own folders', async () => {
+  it('can use an empty device, and a purge deletes only Berth’s own folders on this device', async () => {
     const file = `${scratch.path}/disk`
     writeFileSync(file, '')
     truncateSync(file, 2 * gib)

@@ -56,7 +56,7 @@ describe('the sandbox of a program', function () {
       expect(await said(`echo x 2>&1 >${path} || true`), path).to.match(/Read-only|Permission denied/)
   })
 
-  it('ends with all its processes, and reports the exit code of the program', async () => {
+  it('ends with all its processes, and reports the exit code of the sandboxed program', async () => {
     const mark = 31_415_000 + (process.pid % 1000)
     await said(`sleep ${mark} >/dev/null 2>&1 &`)
     await waitFor(() => findProcess(`sleep\0${mark}`) === undefined, { what: 'the child to end' })

@@ -154,7 +154,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('shrinks to the space of the remaining snapshots, whichever snapshot is deleted', async () => {
+  it('shrinks to the space of the remaining snapshots, no matter which snapshot is deleted', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 12)
@@ -188,7 +188,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is also limited with classic btrfs quotas, which do not count it for the disk limit', async () => {
+  it('is also limited with classic btrfs quotas, but does not count towards the disk limit in this case', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, 2 * gib)

@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('in a directory of the operator change neither the mode of the directory nor other files in it', async () => {
+  it('change in the operator’s directory neither the mode of the directory nor other files', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')
@@ -153,7 +153,7 @@ describe('swap files on a real host', function () {
     sh('rm', fileOf(0))
   })
 
-  it('are not compressed or copied on write on btrfs, so that their directory can have snapshots', async () => {
+  it('are neither compressed nor copied on write on btrfs, so that their directory can have snapshots', async () => {
     const top = mount('btrfs', 512, 'loop,compress-force=zstd')
     open(join(top, 'state'))
     mkdirSync(config.state_dir)

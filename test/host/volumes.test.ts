@@ -70,7 +70,7 @@ describe('volumes of guests', function () {
     expect(existsSync(`${pool.images}/small-1/etc/hostname`)).to.equal(true)
   })
 
-  it('are limited in size, and a guest beyond its limit does not affect others', async () => {
+  it('are limited in size, and a volume at its limit does not affect other volumes', async () => {
     const [guest, neighbour] = [randomUUID(), randomUUID()]
     await volumes.clone(guest, 'small-1', 64 * mib)
     await volumes.clone(neighbour, 'small-1', gib)
@@ -193,7 +193,7 @@ describe('volumes of guests', function () {
     expect([readdirSync(pool.trash), warnings]).to.deep.equal([[], []])
   })
 
-  it('can be created and removed at the same time, even 100 of them', async () => {
+  it('can be created and removed at the same time, even if there are 100 of them', async () => {
     const guests = Array.from({ length: 100 }, () => randomUUID())
     await Promise.all(guests.map((guest) => volumes.clone(guest, 'small-1', gib)))
     expect(await volumes.ensureLimits(new Map(guests.map((guest) => [guest, gib])))).to.deep.equal([])
@@ -202,7 +202,7 @@ describe('volumes of guests', function () {
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('cannot be created in a full pool, but can be deleted there, which frees space', async () => {
+  it('cannot be created in a full pool, but can be deleted there, and a deletion frees space', async () => {
     const small = testStorage(`${scratch.path}/small`, 1)
     mkdirSync(`${scratch.path}/small`)
     const pool = await openPool(small)

@@ -256,7 +256,7 @@ describe('the access policy (cases numbered as in docs/design/access-policy.md)'
     }
   }
 
-  it('closes exactly the open connections that a change rejects, at both gateways (case 35)', async () => {
+  it('closes at both gateways exactly the open connections that a change rejects (case 35)', async () => {
     await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
     const key = { 'x-api-key': lab.adminKey }
     const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []

@@ -65,7 +65,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
   })
 
-  it('stays on the host if its guest is detached but the operator added the address', async () => {
+  it('stays on the host after its guest is detached if the operator added the address', async () => {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])

@@ -60,7 +60,7 @@ describe('the connections of a guest', function () {
     ],
     ['a client opens them to many addresses of the guest', lab.client, [addresses.join(), '40000']],
   ] as const)
-    it(`are limited if ${name}, and other guests are still served`, () => {
+    it(`are limited if ${name}, and other guests can still open connections`, () => {
       lab.tool(from, 'flood', ...flood)
       expect(countFlows()).to.be.within(14_000, 19_000)
       expectOthersServed()
@@ -101,7 +101,7 @@ for source in sys.argv[1:]:
     expect(countFlows()).to.be.within(1, 500)
   })
 
-  it('continue if they were opened before the limit was reached', async () => {
+  it('continue if they began before the limit was reached', async () => {
     await lab.follow(lab.client, 'echo', '5001')
     const answers = await lab.follow(inMany, 'talk', clientAddress, '5001')
     await waitFor(() => answers.length > 10)

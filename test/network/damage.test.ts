@@ -82,7 +82,7 @@ describe('damage to the nft rules, bridge and interfaces', function () {
     lab.unplug(low)
   })
 
-  it('does not prevent a guest from being attached if all nft tables were deleted', async () => {
+  it('does not prevent the attachment of a guest if all nft tables were deleted', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -129,7 +129,7 @@ describe('damage to the nft rules, bridge and interfaces', function () {
     await waitFor(() => tables() === right, { timeoutMs: deadlineOf(5000), what: 'the guard' })
   })
 
-  it('is not found for a detached guest, whose rules are already deleted', async () => {
+  it('is not reported for a detached guest, because its rules were deleted with the detachment', async () => {
     const c = lab.guest(13, [tcp(20003)])
     // The agent of the earlier tests repairs the guests of its last call, which do not include this guest.
     await pair.agent.end()

@@ -153,7 +153,7 @@ describe('the firewall of a guest', function () {
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('filters clients, the host and other guests at mapped ports by their real source addresses', async () => {
+  it('filters clients, the host and other guests at mapped ports according to their real source addresses', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
@@ -236,7 +236,7 @@ describe('the firewall of a guest', function () {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('is not changed if its rules are correct, even by an agent that has just started', async () => {
+    it('is not changed if its rules are correct, even if the agent has just started', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()
@@ -319,7 +319,7 @@ describe('the firewall of a guest', function () {
     expect(answered.slice(1)).to.deep.equal([[], [], []])
   })
 
-  it('applies either the old or the new rules to each packet while it is replaced 300 times', async () => {
+  it('applies either the old or the new rules to each packet during 300 replacements', async () => {
     const [always, never, random] = [4000, 4001, [4002, 4003, 4004, 4005]] as const
     const answers = await lab.follow(
       lab.client,

@@ -41,7 +41,7 @@ describe('gateways behind HAProxy', function () {
   })
 
   for (const client of clients)
-    it(`record the real address ${client} of a client that claims another address`, async () => {
+    it(`record the real address ${client} of a client that pretends to have another address`, async () => {
       const headers = { 'x-forwarded-for': '203.0.113.9', 'x-real-ip': '203.0.113.9' }
       const body = { name: `from-${client}`, scopes: ['container:read'] }
       await lab.ask('POST', '/api-keys', { localAddress: client, headers, body })
@@ -102,7 +102,7 @@ describe('gateways behind HAProxy', function () {
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'UP', offset)
   })
 
-  it('get HAProxy timeouts that are longer than slow answers, and longer than pauses of streams and consoles', () => {
+  it('get from HAProxy timeouts that are longer than slow answers and than pauses of streams and consoles', () => {
     const text = readFileSync('docs/examples/haproxy.cfg', 'utf8')
     const seconds = (name: string): number => {
       const [, value, unit] = new RegExp(`^ +timeout ${name} (\\d+)(s|m)$`, 'm').exec(text)!

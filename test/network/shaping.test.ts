@@ -83,7 +83,7 @@ describe('the network rates of guests', function () {
       }
     })
 
-  it('set to 0 mean no limit, and leave no qdiscs or devices behind', async () => {
+  it('with the value 0 mean no limit, and leave no qdiscs or devices behind', async () => {
     await shaper.call('apply', rates(a, 10, 10))
     await shaper.call('apply', rates(a, 0, 0))
     await expectMore(flow(a, 'down'), 200)
@@ -175,7 +175,7 @@ describe('the network rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are set on an interface that was created again, as after a restart of the guest', async () => {
+  it('are set on an interface that was created again, for example after a restart of the guest', async () => {
     const all = [rates(a, 20, 20), rates(b, 0, 0)]
     await shaper.call('ensure', all)
     lab.unplug(a)
@@ -186,7 +186,7 @@ describe('the network rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set immediately on an interface that the agent did not create, as when the guest reboots itself', async () => {
+  it('are set immediately on an interface that the agent did not create, for example when the guest reboots itself', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {

@@ -34,7 +34,7 @@ describe('an address that two machines share with keepalived', () => {
     holder = await holderOtherThan(undefined)
   })
 
-  it('moves to the second machine when HAProxy stops on the first machine, and then stays there', async () => {
+  it('moves to the second machine when HAProxy stops on the first machine, and stays there afterwards', async () => {
     const former = holder
     await endProxy(former)
     holder = await holderOtherThan(former)

@@ -129,7 +129,7 @@ describe('IPv6 packets of a guest', function () {
     })
   }
 
-  it('add a neighbour entry only if they are solicitations with the MAC of this guest', async () => {
+  it('add a neighbour entry only if they are solicitations with the MAC of the sending guest', async () => {
     const neighbour = (): string => lab.in(lab.host, 'ip', 'neighbour', 'show', 'dev', 'berth0')
     const linkLocal = 'fe80::be:aff:fe4d:b'
     const solicit = (linkAddress: string): void => {

@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels the pending operations of a guest before its deletion, but neither deletions nor a running operation', async () => {
+  it('cancels the pending operations of a guest before its deletion, but not deletions and running operations', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

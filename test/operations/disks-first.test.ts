@@ -198,7 +198,7 @@ describe('the creation of guests', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('creates the missing disks before any boot after the agent restarted', async () => {
+  it('creates the missing disks before any boot after a restart of the agent', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end as failed if the function for their result throws, even repeatedly', async () => {
+  it('end as failed if the function for their result throws, even if this function throws repeatedly', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>

@@ -81,7 +81,7 @@ describe('the model of guests that move between hosts', () => {
   })
 
   // Two guests only affect each other if their host crashes. The search with a single guest contains such crashes too.
-  it('has no state in which one of two guests runs twice or is lost if hosts crash', () => {
+  it('has no state in which one of two guests runs twice or is lost, even if hosts crash', () => {
     const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, { moves: 1, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
@@ -96,7 +96,7 @@ describe('the model of guests that move between hosts', () => {
     expect(violation).to.equal(undefined)
   })
 
-  it('has no state in which a guest is lost or runs twice if a host is restored or removed', () => {
+  it('has no state in which a guest is lost or runs twice, even if a host is restored or removed', () => {
     const { states, violation } = search([firstWorld(2)], productRules, { moves: 2, incidents: 1 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)

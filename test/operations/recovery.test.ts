@@ -61,7 +61,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect(engine.get('1')).to.include({ status: 'running', stage: 'gate' })
   })
 
-  it('do not delay the shutdown while they wait for their next attempt, and are resumed later', async () => {
+  it('do not delay the shutdown while they wait for their next attempt, and are resumed after the restart', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const patient = { retry: { firstMs: 60_000, maxMs: 60_000, undoAttempts: 2 } }

@@ -193,7 +193,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is stopped if it was suspended while it was created, and runs after the suspension', async () => {
+  it('is stopped if it was suspended during its creation, and runs after the suspension', async () => {
     const { domain, uuid } = guest
     await carryOut(domain, { $case: 'delete', value: { uuid } })
     await guest.destroy()

@@ -55,7 +55,7 @@ describe('packages', function () {
     scratch.wipe()
   })
 
-  it('install a gateway and an agent on one machine, without questions, and print the set-up link', async () => {
+  it('install a gateway and an agent on one machine without asking questions, and print the set-up link', async () => {
     repository.copyTo(gateway)
     answerYes(gateway)
     const output = gateway.run('sh', '-c', `set -e; exec 2>&1 </dev/null\n${repository.installation()}`)
@@ -167,7 +167,7 @@ describe('packages', function () {
     gateway.run('sh', '-c', `cp /root/good.deb ${file}`)
   })
 
-  it('install services that run without a crash', () => {
+  it('install services that run without crashing', () => {
     for (const [machine, unit] of [
       [gateway, 'berth-gateway'],
       [gateway, 'berth-agent'],

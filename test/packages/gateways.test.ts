@@ -67,7 +67,7 @@ describe('gateways from the packages', function () {
     machine.run('sh', '-c', command!)
   }
 
-  it('keep their data when the store moves to the operator’s Redis server as documented', async () => {
+  it('keep their data during the documented move of their store to the operator’s Redis server', async () => {
     apiOf(first).ask('/hosts', { method: 'POST', body: { name: 'early', address: '192.0.2.1:7443' } })
     runDocumented(first, 'systemctl stop berth-gateway')
     first.run('systemctl', 'stop', 'redis-server')

@@ -79,7 +79,7 @@ describe('a client of the package repository', function () {
     expect(accepted, output).to.equal(true)
   })
 
-  it('rejects the repository with only the key of another provider', () => {
+  it('rejects the repository if it has only the key of another provider', () => {
     const other = place('other')
     repositoryCommand('keys', other)
     cpSync(join(other, 'berth.gpg'), keyring)
@@ -136,7 +136,7 @@ describe('a client of the package repository', function () {
     })
   })
 
-  describe('once the keys have expired', () => {
+  describe('after the keys have expired', () => {
     it('rejects the repository', () => {
       const home = join(keys, 'root')
       const run = (...words: string[]) =>

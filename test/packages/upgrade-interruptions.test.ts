@@ -173,7 +173,7 @@ describe('upgrades and rollbacks that are interrupted', function () {
     ['--upgrade', 'an upgrade'],
     ['--rollback', 'a rollback'],
   ] as const)
-    it(`succeed when ${what} is repeated after a kill at each of its commands`, async () => {
+    it(`succeed when ${what} is repeated after it was killed at each of its commands`, async () => {
       order(action)
       for (const command of ['curl', 'ln', 'mv', 'dpkg', 'apt-get install']) {
         expect(killAt(action, command)).to.match(new RegExp(`^${command}`))

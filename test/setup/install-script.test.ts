@@ -43,7 +43,7 @@ describe('the digests that the installation script reads from InRelease', () => 
       expect(digestOf('berth.gpg', list)).to.equal('')
     })
 
-  it('are not read from the signature, or from text after it', () => {
+  it('are not read from the signature or from text after the signature', () => {
     const unsigned = signed.replace(/ bbbb.*\n/, '')
     const list = `${begin}\nHash: SHA512\n\n${unsigned}${signature.replace('c2ln', `${added}c2ln`)}${added}`
     expect(digestOf('berth.gpg', list)).to.equal('')

@@ -94,7 +94,7 @@ describe('scripts/down --purge', function () {
   it('removes nothing if the instance does not exist', () =>
     expectRefused(purge(), `there is no instance '${name}' on this machine`))
 
-  it('removes nothing if it runs a second time', () => {
+  it('removes nothing in a second run', () => {
     writeConfigs()
     expectPurged(purge())
     expectRefused(purge(), `there is no instance '${name}' on this machine`)

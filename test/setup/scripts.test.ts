@@ -38,7 +38,7 @@ describe('the set-up scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`stop and name the missing package: ${script}`, () => {
+      it(`stop and report the missing package: ${script}`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
@@ -152,7 +152,7 @@ describe('the set-up scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('let scripts/up, but not a purge, reject the guest network of another instance', () => {
+    it('let scripts/up, but not a purge, reject a guest network of another instance', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -172,7 +172,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('let only root and the program read the configuration, even if others could read it before', () => {
+    it('let only root and the program read the configuration, even if other users could read it before', () => {
       const etc = join(dir, 'tight')
       mkdirSync(etc)
       const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']

@@ -205,7 +205,7 @@ describe('the systemd units', function () {
     ],
   ]
   for (const [name, command] of deeds)
-    it(`restart the agent and leave the processes of its guest running after ${name}`, async () => {
+    it(`restart the agent, and leave the processes of its guest running, after ${name}`, async () => {
       const before = mainPid('berth-agent')
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
@@ -282,7 +282,7 @@ describe('the systemd units', function () {
     })
   })
 
-  it('shut the guest down before other services in a reboot, and then start everything again', async () => {
+  it('shut the guest down before other services in a reboot, and start all of them again', async () => {
     await waitForHost('online')
     // The guest's init runs this command at the end of a clean shutdown. It reads the command at its start.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'

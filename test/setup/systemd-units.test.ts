@@ -48,7 +48,7 @@ describe('systemd units', () => {
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
 
-  it('stop guests only in a shutdown: after the agent, but before services that guests need', () => {
+  it('stop guests only in a shutdown, after the agent but before services that guests need', () => {
     const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
     expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
     const before = settings.get('After')?.join(' ').split(' ')

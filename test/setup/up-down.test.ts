@@ -225,7 +225,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask(task_id)
   })
 
-  it('restart only the daemon whose configuration changed, and no guest', async () => {
+  it('restart only the daemon whose configuration has changed, and restart no guest', async () => {
     await createGuest('survivor')
     const inits = guestInits()
     const before = { agent: pidOf('agent'), gateway: pidOf('gateway') }
@@ -250,7 +250,7 @@ describe('scripts/up and scripts/down', function () {
     expect(guestInits()).to.deep.equal(inits)
   })
 
-  it('name the program that already uses a port that Berth needs', () => {
+  it('report the program that already uses a port that Berth needs', () => {
     const listen = String(configOf('gateway')['listen'])
     const [host = '', port = ''] = listen.split(':')
     const code = `require('net').createServer().listen(${port}, '${host}', () => {
@@ -263,7 +263,7 @@ describe('scripts/up and scripts/down', function () {
     expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
   })
 
-  it('give Berth control again of guests that kept running while Berth was stopped', async () => {
+  it('give Berth control of guests again that kept running while Berth was stopped', async () => {
     script('scripts/up')
     expect(guestInits()).to.deep.equal(inits)
     expect(await statusOf('survivor')).to.equal('running')

@@ -124,7 +124,7 @@ describe('the store of the audit log', () => {
       expect(await targetsOf(audit, 'key:1')).to.have.length(40)
     })
 
-    it('combines similar failures into one entry that counts them', async () => {
+    it('combines similar failures into one entry that contains their number', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       await flood(audit, 50, () => ({ by: of('subuser:1'), target: 'web', success: false }))
       await write(audit, { by: of('subuser:2'), target: 'web', success: false })

@@ -32,7 +32,7 @@ describe('a lease', () => {
     expect(() => one.fence).to.throw('another gateway has taken over work')
   })
 
-  it('never gets an epoch that a lease with another name has', async () => {
+  it('never gets an epoch that belongs to a lease with another name', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1, longMs, 'other-work')]
     await one.take()
     await two.take()
@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write from before the loss of the lease, even if the writer holds the lease again', async () => {
+  it('refuses a write from before the loss of the lease, even if the same writer holds the lease again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)

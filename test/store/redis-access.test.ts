@@ -74,7 +74,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     return store
   }
 
-  it('allows reads, writes and leases, reports the replication, and follows a failover', async () => {
+  it('allows reads, writes and leases, reports the replication, and is usable after a failover', async () => {
     const store = open()
     try {
       await store.connected(60_000)

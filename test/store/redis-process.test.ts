@@ -143,7 +143,7 @@ describe('the private Redis server', () => {
     await again.stop()
   })
 
-  it('is started again after growing delays if it ends immediately each time', async function () {
+  it('is started again after growing delays if it repeatedly ends immediately', async function () {
     const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\ndate +%s%3N >> ${stateDir}/runs\nexit 1\n`)

@@ -51,7 +51,7 @@ describe('the connection to the store', () => {
     expect(await store.run('read', (client) => client.get('a'))).to.equal(null)
   })
 
-  it('reports a server without free memory as unavailable, but can still read from it', async () => {
+  it('reports a server without free memory as unavailable, but can still read from this server', async () => {
     redis = await startTestRedis({ extraConfig: ['maxmemory 3mb'] })
     const store = await redis.openStore()
     const failure = await fill(store)
