@@ -105,7 +105,7 @@ describe('outbound requests', function () {
         expect(await ask(await serve((socket) => socket.end(bytes)))).to.equal(outcome)
       })
 
-    it('return the answer, or report a connection error, if the answer arrives before the request was read', async () => {
+    it('return the answer or a connection error if the answer arrives before the request was read', async () => {
       const url = await serve((socket) => {
         socket.pause()
         socket.end(`${head('Connection: close')}no`)
@@ -281,7 +281,7 @@ describe('outbound requests', function () {
       expect(connections.size, 'one connection').to.equal(1)
     })
 
-    it('reuse the connection after a short discarded body, and close the connection after a long discarded body', async () => {
+    it('reuse the connection after a short discarded body, but close it after a long discarded body', async () => {
       for (const path of ['/short', '/short']) await discardBody((await client.send(url + path)).body, 1000)
       expect(connections.size).to.equal(1)
       const { body } = await client.send(`${url}/long`)

@@ -65,7 +65,12 @@ describe('the steady clock (which ignores jumps of the wall clock)', () => {
   for (const [name, bootId, jumpMs, settled] of [
     ['trusts the wall clock immediately if it has not jumped since an earlier process trusted it', 'boot-1', 0, true],
     ['does not trust the wall clock at first if the earlier process ran before a reboot', 'boot-2', 0, false],
-    ['does not trust the wall clock at first if the wall clock jumped between the two processes', 'boot-1', 40 * dayMs, false],
+    [
+      'does not trust the wall clock at first if the wall clock jumped between the two processes',
+      'boot-1',
+      40 * dayMs,
+      false,
+    ],
   ] as const)
     it(name, () => {
       const earlier = new SteadyClock({ wall: () => startMs, monotonic: () => 1000 })

@@ -24,7 +24,12 @@ describe('the time format of the API', () => {
       '2026-10-25T00:30:00Z',
     ],
     ['a date as the last second of this day', berlin, '2026-07-01', '2026-07-01T21:59:59Z'],
-    ['a date as the last second of this day even if the day has 25 hours', berlin, '2026-10-25', '2026-10-25T22:59:59Z'],
+    [
+      'a date as the last second of this day even if the day has 25 hours',
+      berlin,
+      '2026-10-25',
+      '2026-10-25T22:59:59Z',
+    ],
     [
       'a date as the last second of this day even if the next midnight does not exist',
       createTimeFormat('America/Santiago'),

@@ -62,7 +62,11 @@ describe('the time of the last packets that belong to a finding', () => {
     ['is the time at which a request of the guest was last refused', {}, nowMs - 5000],
     ['is 0 if the guest had only unanswered flows', { outcome: 'unanswered' }, 0],
     ['is 0 if the guest only had answered flows from the connection table', { outcome: 'answered' }, 0],
-    ['is 0 if all flows of the guest went to targets other than the target of the finding', { target: '198.18.0.2' }, 0],
+    [
+      'is 0 if all flows of the guest went to targets other than the target of the finding',
+      { target: '198.18.0.2' },
+      0,
+    ],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

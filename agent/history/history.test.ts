@@ -145,7 +145,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a', 'month')).to.deep.equal([10, NaN, NaN, 10, 10])
   })
 
-  it('keeps the values of up to 120 minutes in memory while the disk is full, and writes these values later', async () => {
+  it('keeps the values of up to 120 minutes in memory while the disk is full, and writes them afterwards', async () => {
     lab.full = true
     await lab.minutes(130)
     expect(lab.files()).to.deep.equal([])

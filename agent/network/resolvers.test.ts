@@ -19,7 +19,11 @@ describe('the DNS resolvers of guests', () => {
       ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
     ],
     ['include a cloud’s own link-local IPv4 resolver', 'nameserver 169.254.169.254', ['169.254.169.254']],
-    ['are public resolvers if resolv.conf contains no resolver', '# nothing\nnameserver example.org\n', ['9.9.9.9', '1.1.1.1']],
+    [
+      'are public resolvers if resolv.conf contains no resolver',
+      '# nothing\nnameserver example.org\n',
+      ['9.9.9.9', '1.1.1.1'],
+    ],
   ] as const)
     it(name, () => expect(chooseResolvers([text])).to.deep.equal(servers))
 

@@ -142,7 +142,7 @@ describe('the journal database', () => {
     expect(() => openDatabase(path)).to.throw('the database journal.db has version 999')
   })
 
-  it('uses a SQLite version without the WAL-reset bug (versions 3.7.0 to 3.51.2), because this bug corrupts databases', () => {
+  it('uses a SQLite version without the WAL-reset bug (3.7.0 to 3.51.2) that corrupts databases', () => {
     const db = openDatabase(path)
     const { version } = db.prepare('SELECT sqlite_version() AS version').get() as { version: string }
     db.close()

@@ -93,7 +93,11 @@ describe('the current swap file of a host', () => {
   for (const [name, files, slot] of [
     ['is undefined if there are no files', [], undefined],
     ['is the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
-    ['is the active file, even if a boot would activate another file', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    [
+      'is the active file, even if a boot would activate another file',
+      [file(0, 128, 'kept'), file(1, 64, 'active')],
+      1,
+    ],
     [
       'is the file that a boot would activate if two files are active',
       [file(0, 64, 'both'), file(1, 128, 'active')],

@@ -10,7 +10,8 @@ describe('the arguments of berth cp', () => {
     ['./a:b', '7:/x/../y', { direction: 'upload', guest: '7', remote: '/y', local: './a:b' }],
     ['web1:/a:b', '/c:d', { direction: 'download', guest: 'web1', remote: '/a:b', local: '/c:d' }],
   ] as const)
-    it(`${source} and ${target} mean ${plan.direction === 'upload' ? 'an upload' : 'a download'} ${plan.direction === 'upload' ? 'to' : 'from'} a guest`, () => expect(planCopy(source, target)).to.deep.equal(plan))
+    it(`mean a copy in the direction “${plan.direction}”: ${source} ${target}`, () =>
+      expect(planCopy(source, target)).to.deep.equal(plan))
 
   it('are refused unless exactly one of them is in a guest', () => {
     expect(() => planCopy('a', 'b')).to.throw('neither of the paths is in a guest')

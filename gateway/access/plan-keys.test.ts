@@ -164,7 +164,12 @@ describe('the limit on the number of keys that a caller may create', () => {
       full,
     ],
     ['counts the keys that all unrestricted keys have created together', 1, createdBy(1, 99), full],
-    ['ignores the keys that a restricted key has created if the caller is an unrestricted key', 1, createdBy(2, 99), ''],
+    [
+      'ignores the keys that a restricted key has created if the caller is an unrestricted key',
+      1,
+      createdBy(2, 99),
+      '',
+    ],
     ['ignores the keys that a restricted key has created if the caller is an administrator', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))

@@ -140,7 +140,7 @@ describe('a position in an event stream (the last revision of each sequence of c
     ])
   })
 
-  it('includes another position unless the other position has a later revision of a journal or of a host record', () => {
+  it('includes another position unless the other one has a later revision of a journal or host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

@@ -108,7 +108,13 @@ describe('the state of a maintenance window', () => {
   for (const [name, before, nowMs, state, version] of [
     ['stays announced before the start', window(), startsAtMs - 1, 'announced', 1],
     ['becomes active at the start', window(), startsAtMs, 'active', 2],
-    ['becomes active before it becomes ended, even if the end has already passed', window(), endsAtMs + day, 'active', 2],
+    [
+      'becomes active before it becomes ended, even if the end has already passed',
+      window(),
+      endsAtMs + day,
+      'active',
+      2,
+    ],
     ['stays active before the end', active, endsAtMs - 1, 'active', 2],
     ['becomes ended at the end', active, endsAtMs, 'ended', 3],
     ['stays ended', ended, endsAtMs + day, 'ended', 3],

@@ -170,7 +170,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets a suspended guest run without a network in the mode “network”, even if the guest reboots while no agent runs', async () => {
+  it('lets a guest that is suspended in the mode “network” reboot while no agent runs, without a network', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })

@@ -45,7 +45,7 @@ describe('an agent whose clock was wrong', () => {
       expect(host.store.get(guest).policy.expired).to.equal(false)
     })
 
-  it('stops an expired guest after a jump of the clock only when the new time has been stable for minutes', async () => {
+  it('stops an expired guest after a jump of the clock only if the new time is stable for minutes', async () => {
     await jump(40 * dayMs)
     await pass(4 * minuteMs)
     expect(host.stopped).to.deep.equal([])
@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('after a clock correction, starts neither a guest that was stopped before nor one whose expiry was extended', async () => {
+  it('after a clock correction, starts no guest that was stopped before or whose expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)

@@ -90,7 +90,7 @@ describe('a web page', function () {
       })
       afterEach(() => page.close())
 
-      it('cannot change anything with fetch or a form, and its attempts with the cookie of an account are logged', async () => {
+      it('cannot change anything with fetch or a form, and its attempts with a cookie are logged', async () => {
         const target = own(`/containers/${guest.id}/stop`)
         const sent: number[] = []
         page.on('response', (response) => {

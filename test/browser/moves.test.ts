@@ -190,7 +190,7 @@ describe('the dialog for a move in the panel', () => {
     expect(String(body.data.port_mappings[0].host_port)).to.equal(after)
   })
 
-  it('announces that a running virtual machine will be shut down, and moves the virtual machine afterwards', async () => {
+  it('announces the shutdown of a running virtual machine, and moves the virtual machine afterwards', async () => {
     await lab.gateway.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' })
     lab.gateway.fleet.agentOf('host-a').host.contents.set(guest.uuid, 'disk of machine')

@@ -174,7 +174,7 @@ describe('guests that crash or stop by themselves', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose their disk again if a power failure restores it after their deletion, while unknown disks are kept', async () => {
+  it('lose their disk again if a power failure restores it after their deletion, but unknown disks are kept', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -8,7 +8,7 @@ describeGuestMatrix(
   'on a real host with containers',
   { tag: 'm', guest: matrixContainer, cases: powerCases },
   (host) => {
-    it('operations are rejected after the deletion of the guest was requested, unless they repeat the request for the deletion', async () => {
+    it('operations are rejected after the deletion of the guest was requested, except repeated deletions', async () => {
       const subject = await host().prepare('delete', 'stopped')
       const [id, other] = [randomUUID(), randomUUID()]
       const { engine } = subject

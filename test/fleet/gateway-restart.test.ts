@@ -57,7 +57,7 @@ describe('an event stream that a client resumes after a restart of the gateway',
     waitFor(() => reasonsIn(listening).includes(text), { what: () => `${text} in ${reasonsIn(listening).join()}` })
 
   for (const [index, signal] of (['SIGTERM', 'SIGKILL'] as const).entries())
-    it(`contains every event, even events from the time without a gateway, if ${signal} ended the gateway`, async () => {
+    it(`contains every event, even from the time without a gateway, if ${signal} ended the gateway`, async () => {
       const first = await stream()
       const own = 3 * index + 1
       rename(own, `${signal} one`)

@@ -196,7 +196,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('stops an old copy of a guest on a restored host, and can move the guest there after the copy is deleted', async () => {
+  it('stops an old copy of a guest on a restored host, and can move the guest there after its deletion', async () => {
     const guest = await lab.addGuest()
     const { id, uuid, name } = guest
     expect(await lab.move(guest)).to.equal('done')

@@ -94,7 +94,7 @@ describe('certificates of servers', function () {
         expect(await callAs(await make(forgery))).to.deep.equal(refused)
       })
 
-    it('are refused if a different CA issued them, even if the server also sends the certificate of this CA', async () => {
+    it('are refused if a different CA issued them, even if the server also sends this CA’s certificate', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: otherCa })
       expect(await callAs(pair)).to.deep.equal(refused)
       const chain = pair.certificatePem + otherCa.certificatePem

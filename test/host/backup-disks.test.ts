@@ -138,7 +138,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  it('can be restored without its list of sparse and shared ranges, but needs more temporary space without this list', async () => {
+  it('can be restored without its list of sparse and shared ranges, but needs more temporary space', async () => {
     fill('random 100M >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)

@@ -127,7 +127,7 @@ describe('backups of guests', function () {
     )
   }
 
-  it('contain the state of a running guest at the start of the backup, although the guest continues to write', async () => {
+  it('contain the state of a running guest at the start of the backup, even if the guest writes', async () => {
     const to = localTarget()
     await first.done(powerOrder('start', uuid).order!)
     first.inside(1, 'echo before >/root/data; sync')
@@ -142,7 +142,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('cannot be restored onto a suspended guest, and do not start a guest that is suspended during the restore', async () => {
+  it('cannot be restored onto a suspended guest, or start a guest that is suspended during the restore', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)

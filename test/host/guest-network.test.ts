@@ -152,7 +152,7 @@ describe('the network API', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('makes the guest reachable at its mapped port and address, and the guest sees the client’s address', async () => {
+      it('makes the guest reachable at its mapped port and address, and shows the client’s address', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         await expectAnswer(hostAddress, hostPort)
         await expectAnswer(own, guestPort)
@@ -189,7 +189,7 @@ describe('the network API', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('maps only ports of the configured range, and answers 409 for used ports and for ports outside the range', async () => {
+      it('maps only ports of the configured range, and answers 409 for used ports and other ports', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)

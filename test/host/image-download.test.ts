@@ -171,7 +171,7 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail immediately if the file is missing, but only after several attempts if the server has an error', async () => {
+  it('fail immediately if the file is missing, but after several attempts if the server has an error', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)
@@ -225,7 +225,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect only to the checked address of a host name, and refuse a name if one of its addresses is forbidden', async () => {
+  it('connect only to the checked address of a host name, and to no host name with a forbidden address', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

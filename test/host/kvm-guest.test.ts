@@ -86,7 +86,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('has a QEMU process with its own user, its own cgroups and a seccomp filter, but without capabilities', async () => {
+  it('has a QEMU process with its own user, its own cgroups and a seccomp filter, and no capabilities', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation

@@ -131,7 +131,7 @@ describe('a gateway that moves guests between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('moves a running container with disk, snapshots and settings, and interrupts the container only briefly', async () => {
+  it('moves a running container with disk, snapshots and settings, and interrupts it only briefly', async () => {
     const guest = await create('busy')
     const disk = diskOf(first, guest)
     writeFileSync(join(disk, 'root/large'), randomBytes(128 * mib))
@@ -243,7 +243,7 @@ describe('a gateway that moves guests between two hosts', function () {
   const readInstance = (host: FleetHost, guest: Row): string =>
     readFileSync(join(diskOf(host, guest), 'instance.json'), 'utf8')
 
-  it('moves a running virtual machine with disk and snapshots, but only if the request permits a shutdown', async () => {
+  it('moves a running virtual machine, with disk and snapshots, only if the request permits a shutdown', async () => {
     const guest = await create('machine', { template_id: 'debian-12-kvm', virtualization: 'kvm', ram_mb: 256 })
     expect(countMachines(guest)).to.equal(1)
     const refused = await migrate(guest, { host_id: hostIds.get(second) })

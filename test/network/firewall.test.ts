@@ -146,14 +146,14 @@ describe('the firewall of a guest', function () {
     )
   })
 
-  it('blocks requests to the guest that match no rule, but does not block answers to the guest’s own requests', async () => {
+  it('blocks requests to the guest that match no rule, but no answers to the guest’s own requests', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(askUntil('out', probes, probes)).to.deep.equal(probes)
     expect(ask('in', probes)).to.deep.equal([false, false])
   })
 
-  it('filters clients, the host and other guests at mapped ports according to their real source addresses', async () => {
+  it('filters clients, the host and other guests at mapped ports by their real source addresses', async () => {
     const reach = (): string[] => [
       lab.ask(lab.client, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),
       lab.ask(lab.host, `tcp:${hostAddress}:20001`, { timeoutSeconds: 0.5 }),

@@ -46,7 +46,7 @@ describe('IPv6 forwarding on the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays enabled while a guest has an IPv6 address, but proxy_ndp is reset when no address needs proxy_ndp', async () => {
+  it('stays enabled while a guest has an IPv6 address, but an unused proxy_ndp is reset', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])

@@ -55,7 +55,7 @@ describe('gateways behind HAProxy', function () {
     expect([reply.status, reply.headers.get('location')]).to.deep.equal([308, `${lab.url}/containers?a=b`])
   })
 
-  it('lose no request, and continue consoles and streams, while the gateways are restarted one after another', async () => {
+  it('lose no request, and continue consoles and streams, while they restart one after another', async () => {
     const stream = new ResumingStream(lab.url, lab.headers)
     const shell = await ResumingConsole.open(lab.url, lab.headers['x-api-key']!, 'sim-1')
     await waitFor(() => stream.connections > 0, { what: 'the stream' })

@@ -32,7 +32,7 @@ describe('the network of guests', function () {
       describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
 
-        it('serves a port mapping to other guests, and shows the mapped guest the real addresses of these guests', () => {
+        it('serves a port mapping to other guests, and shows the mapped guest their real addresses', () => {
           expect(lab.answer(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.answer(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.answer(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)

@@ -186,7 +186,7 @@ describe('the network rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set immediately on an interface that the agent did not create, for example when the guest reboots itself', async () => {
+  it('are set immediately on a foreign interface, for example after a reboot by the guest itself', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {

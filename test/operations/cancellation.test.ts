@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation, but not a running operation, and calls the end function of the canceled operation', async () => {
+  it('cancels a pending but not a running operation, and calls the end function of the canceled one', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels the pending operations of a guest before its deletion, but not deletions and running operations', async () => {
+  it('cancels pending operations of a guest before its deletion, but no deletions and running operations', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

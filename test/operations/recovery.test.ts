@@ -61,7 +61,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect(engine.get('1')).to.include({ status: 'running', stage: 'gate' })
   })
 
-  it('do not delay the shutdown while they wait for their next attempt, and are resumed after the restart', async () => {
+  it('do not delay the shutdown while they wait for their next attempt, and are resumed later', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const patient = { retry: { firstMs: 60_000, maxMs: 60_000, undoAttempts: 2 } }
@@ -97,7 +97,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('are resumed within the limit for all guests, and interrupted operations run before pending operations', async () => {
+  it('are resumed within the limit for all guests, and before operations that were only pending', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)
@@ -159,7 +159,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail with a clear error, without blocking other operations, if this agent does not know their action', async () => {
+  it('fail with a clear error, without blocking others, if this agent does not know their action', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()

@@ -95,7 +95,7 @@ describe('an installation from a checkout', function () {
     expect(api().ask<{ status: string }>(`/hosts/${ownId}`).status).to.equal('online')
   })
 
-  it('is replaced by the packages after the documented steps, and its keys, data and running guest remain', async () => {
+  it('is replaced by the packages after the documented steps, but keeps its keys, data and running guest', async () => {
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`)
     expect(findGuest()).to.equal(processes)
     shell(documented(page, '--fix-broken'))

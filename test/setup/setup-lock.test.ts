@@ -54,7 +54,7 @@ describe('set-up scripts that run at the same time', function () {
     ['scripts/down', '--instance', 'btestl'],
     ['scripts/down', '--instance', 'btestl', '--purge'],
   ] as const)
-    it(`wait for a running script, even of another instance, and report the wait: ${script} ${args.join(' ')}`, async () => {
+    it(`wait for a running script, even of another instance, and report it: ${script} ${args.join(' ')}`, async () => {
       await says(hold('/run/lock/berth-setup.lock'), 'taken')
       const second = start(script, ...args)
       await says(second, waiting)

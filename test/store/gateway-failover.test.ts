@@ -21,7 +21,7 @@ describe('a gateway on Redis with Sentinels', () => {
     return Number(line?.split(' ')[1])
   }
 
-  it('loses no acknowledged request, and executes no request twice, while Redis masters are killed or cut off', async () => {
+  it('loses no acknowledged request, and executes none twice, while Redis masters are killed or cut off', async () => {
     const write = (name: string): Promise<boolean> => gateway.createKey(name)
     const load = new FailoverLoad({ writers: 4, pauseMs: 20, repeats: true, write })
     const faults = [

@@ -88,7 +88,7 @@ describe('an event that happens while no gateway runs', () => {
     view.setOnline(state, true)
   }
 
-  it('is sent when its host is online again, even if the store already contains newer states of the guests', async () => {
+  it('is sent when its host is online again, even if the store already has newer states of the guests', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

@@ -63,7 +63,11 @@ describe('the start of a move', function () {
       { virtualization: 'kvm' },
       false,
     ],
-    ['does not assume that another guest of the request moves if this guest is in rescue mode', { boot: { mode: 'rescue' } }, false],
+    [
+      'does not assume that another guest of the request moves if this guest is in rescue mode',
+      { boot: { mode: 'rescue' } },
+      false,
+    ],
   ] as const)
     it(name, async () => {
       const [mover, requests] = recordingMover(

@@ -248,7 +248,7 @@ describe('the placement of a new guest', () => {
     expect(planPlacement(spec(), candidates, { ratios, hostId: 'd' })).to.deep.equal(['d'])
   })
 
-  it('prefers hosts with KVM acceleration for virtual machines, and hosts without acceleration for LXC containers', () => {
+  it('prefers hosts with KVM acceleration for virtual machines, and other hosts for LXC containers', () => {
     const can = (kvmAcceleration: string) => ({ description: describe_({ kvm: true, kvmAcceleration }) })
     const candidates = [
       candidate('a', can('tcg')),

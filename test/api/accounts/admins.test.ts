@@ -169,7 +169,7 @@ describe('administrators', () => {
       expect((await gateway.request('POST', '/admins', { body })).body.code).to.equal('name_conflict')
     })
 
-    it('lose their sessions when they are disabled, and do not get these sessions back when they are enabled', async () => {
+    it('lose their sessions when they are disabled, and do not get them back when they are enabled', async () => {
       const ada = await adminBrowser(gateway, 'ada3')
       const bob = await adminBrowser(gateway, 'bob3')
       const { body } = await ada.request('GET', '/admins')
@@ -260,7 +260,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('lose password, second factor and sessions if a command on the gateway’s machine resets their account', async () => {
+    it('lose password, second factor and sessions if a command on the gateway’s machine resets them', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

@@ -59,7 +59,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('contain the disk as it was at the start of the backup, even if the disk changes during the transfer', async () => {
+  it('contain the disk as it was at the start of the backup, even if the disk changes meanwhile', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -108,7 +108,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are restored onto stopped containers, which stay stopped, and onto running containers, which run again', async () => {
+  it('are restored onto stopped containers, which stay stopped, and onto running ones, which run again', async () => {
     const id = await backUp()
     write('second')
     expect((await ended(await restore(id)))['status']).to.equal('done')

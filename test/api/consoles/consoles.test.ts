@@ -107,7 +107,7 @@ describe('the console API', () => {
       client.socket.terminate()
     })
 
-    it('reads no further input while the guest has not read one flow-control window of earlier input', async () => {
+    it('reads no further input while one flow-control window of earlier input is unread by the guest', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000

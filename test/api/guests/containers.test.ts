@@ -218,7 +218,7 @@ describe('the container API', () => {
   })
 
   describe('if the key is bound to a container', () => {
-    it('shows only this container, and gives the same answers for other containers as for missing containers', async () => {
+    it('shows only this container, and gives the same answers for other containers as for missing ones', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

@@ -233,7 +233,7 @@ describe('limits, expiry dates and traffic in the API', () => {
     it('is not limited by default', async () =>
       expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))
 
-    it('has a limit for each direction in split mode, and shows the percentage of the direction that is nearer to its limit', async () => {
+    it('has a limit for each direction in split mode, and shows the higher of the two percentages', async () => {
       for (const mode of ['split', 'in_out']) {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })

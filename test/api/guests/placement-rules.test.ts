@@ -77,7 +77,7 @@ describe('the placement rules of containers', () => {
     }
   })
 
-  it('keep two containers apart that must be on different hosts, even if both are created at the same time', async () => {
+  it('keep two containers apart that must be on different hosts, even if both are created together', async () => {
     const answers = await Promise.all([1, 2, 3, 4].map(() => create({ spread: 'web' })))
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, 202, 202, 409])
     expect(answers.find(({ status }) => status === 409)?.body.code).to.equal('placement_spread')
@@ -121,7 +121,7 @@ describe('the placement rules of containers', () => {
     expect(groups[0]).to.deep.include({ disk_allocated_gb: 1, ram_allocated_mb: 128, vcpu_allocated: 1 })
   })
 
-  it('let containers that must stay together leave a host only in a drain, which moves all of them to one host', async () => {
+  it('let containers that must stay together leave a host only in a drain, and only to one other host', async () => {
     const first = await add({ together: 'app' }, { host_id: 'host-a' })
     const second = await add({ together: 'app' })
     expect(second.host_id).to.equal('host-a')

@@ -32,7 +32,7 @@ describe('the snapshot quota', function () {
     await taken()
   })
 
-  it('keeps omitted fields, cannot exceed the pool, and has the default space limit if the limit is set to 0', async () => {
+  it('keeps omitted fields, cannot exceed the pool, and has the default space limit if the limit is 0', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,

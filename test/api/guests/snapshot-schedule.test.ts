@@ -120,7 +120,7 @@ describe('snapshot schedules', function () {
     expect(copies[0]!.id).to.not.equal(first!.id)
   })
 
-  it('keep the new snapshot if an old snapshot cannot be deleted, and delete the old snapshot in the next run', async () => {
+  it('keep the new snapshot if an old one cannot be deleted, and delete the old one in the next run', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     lab.agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))

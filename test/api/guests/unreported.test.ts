@@ -41,7 +41,7 @@ describe('a container that its offline host has not reported', function () {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('leads to the answer “host_offline” even if its host is online but has not reported the container yet', async () => {
+  it('leads to the answer “host_offline” even if its host is online but has not reported it yet', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const

@@ -227,7 +227,7 @@ describe('maintenance windows over HTTP', () => {
     expect(await shownOn(guest)).to.equal(null)
   })
 
-  it('send each event only once and in order, even if two gateways process a late start and end at the same time', async () => {
+  it('send each event once and in order, even if two gateways process late changes at the same time', async () => {
     const receiver = await WebhookReceiver.start()
     open.push({ close: () => receiver.down() })
     await call('POST', '/webhooks', { name: 'all', url: receiver.url, events: ['maintenance.*'] })

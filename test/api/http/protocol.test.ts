@@ -71,7 +71,7 @@ describe('the HTTP protocol', () => {
       expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(202)
   })
 
-  it('treats an empty list as a missing body if the body is optional, no matter which content type it has', async () => {
+  it('treats an empty list as a missing body if the body is optional, with any content type', async () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)

@@ -26,7 +26,7 @@ describe('the image API', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('downloads a missing image first, and refuses a cancellation of the download and a deletion of the image', async () => {
+    it('downloads a missing image first, and refuses to cancel the download or to delete the image', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')
@@ -88,7 +88,7 @@ describe('the image API', function () {
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
     })
 
-    it('rejects an image also at the agent if the image is disabled, unknown, or only for virtual machines', async () => {
+    it('rejects an image also at the agent if it is disabled, unknown, or only for virtual machines', async () => {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)
@@ -146,7 +146,7 @@ describe('the image API', function () {
       expect((await drop(id)).status).to.equal(404)
     })
 
-    it('lists an image again when the agent has restarted, and adds it only once if the request is repeated', async () => {
+    it('lists an image again after a restart of the agent, and adds it once if the request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [await add({}, { headers }), await add({}, { headers })]
       expect(again.body.data.id).to.equal(first.body.data.id)

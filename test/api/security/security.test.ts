@@ -79,7 +79,7 @@ describe('the security API', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows the present connections of a container, and the connections that were recorded with its alerts', async () => {
+  it('shows the present connections of a container, and the connections recorded with its alerts', async () => {
     const flow = {
       source: address,
       target,

@@ -79,7 +79,7 @@ describe('the login of a sub-user', function () {
     expect(texts.size, [...texts].join('\n')).to.equal(2)
   })
 
-  it('requires the new password after a rotation, and the new access code if the access code was rotated, too', async () => {
+  it('requires the new password after a rotation, and the new access code if this code was rotated, too', async () => {
     const rotate = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
     })
@@ -91,7 +91,7 @@ describe('the login of a sub-user', function () {
     expect((await byName(password)).status).to.equal(200)
   })
 
-  it('is recorded in the login log and in the list of sub-users, and the sub-user can read the entries of its logins', async () => {
+  it('is recorded in the login log, which the sub-user can read, and in the list of sub-users', async () => {
     await byName('wrong')
     const browser = new Browser(gateway, { 'user-agent': 'Firefox' })
     await browser.request('POST', '/sub-user/access', {

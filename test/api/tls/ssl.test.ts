@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('deletes its name and its mail address only if these fields are empty and the request turns TLS off', async () => {
+    it('deletes its name and its mail address if these fields are empty and the request turns TLS off', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
@@ -67,7 +67,7 @@ describe('TLS of the API', () => {
       }
     })
 
-    it('uses an uploaded certificate with its chain immediately, and sends HSTS if the certificate is trusted', async () => {
+    it('uses an uploaded certificate and its chain immediately, and sends HSTS if it is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('uses the earlier uploaded certificate in the mode “uploaded” if the request contains no certificate', async () => {
+    it('uses the earlier uploaded certificate in the mode “uploaded” if the request contains none', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)

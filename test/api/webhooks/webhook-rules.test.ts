@@ -84,7 +84,7 @@ describe('the rules for webhooks', () => {
     expect([full.status, full.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('refuse an address of the gateway itself, and refuse deliveries to a name that resolves to such an address', async () => {
+  it('refuse an address of the gateway, and refuse deliveries to a name that resolves to such an address', async () => {
     const refused = await gateway.request('POST', '/webhooks', { body: { name: 'own', url: receiver.url } })
     expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
     const { body } = await gateway.request('POST', '/webhooks', { body: { name: 'by-name', url: url() } })

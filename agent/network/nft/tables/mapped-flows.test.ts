@@ -26,7 +26,11 @@ describe('the union of adjacent mapped ports into ranges', () => {
     ['returns nothing for no mappings', [], []],
     ['joins adjacent ports in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],
     ['does not join ports across a gap', [flows(1), flows(3)], [flows(1), flows(3)]],
-    ['joins duplicate ranges, and joins a range with the ranges that it contains', [flows(1, 9), flows(2, 3), flows(1, 9)], [flows(1, 9)]],
+    [
+      'joins duplicate ranges, and joins a range with the ranges that it contains',
+      [flows(1, 9), flows(2, 3), flows(1, 9)],
+      [flows(1, 9)],
+    ],
     ['does not join ports with different targets', [flows(1), flows(2, 2, { target: '10.64.0.3' })], undefined],
     ['does not join ports of different protocols', [flows(1), flows(2, 2, { protocol: 'tcp' })], undefined],
     ['does not join ports of different host addresses', [flows(1), flows(2, 2, { hostIp: '198.18.0.1' })], undefined],
