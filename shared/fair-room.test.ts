@@ -14,7 +14,7 @@ describe('the common limit of consoles for all callers', () => {
     ['accepts the first console', '', 'a', undefined],
     ['refuses a caller with as many consoles as one caller may have', 'a5', 'a', 'share'],
     ['accepts a second caller when the first caller has reached its limit', 'a5', 'b', undefined],
-    ['does not give the reserve to a caller that already has a console', 'a5 b3', 'b', 'room'],
+    ['gives no console of the reserve to a caller that already has a console', 'a5 b3', 'b', 'room'],
     ['keeps half of the reserve for callers without a console', 'a5 b3', 'c', undefined],
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],

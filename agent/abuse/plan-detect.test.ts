@@ -287,12 +287,12 @@ describe('the decision to read the flows of a guest from the connection table', 
   const suspicions: [name: string, parts: Partial<Evidence>, is: boolean][] = [
     ['a guest without traffic', {}, false],
     [
-      'connections to 40 ports, none of which is accepted',
+      'connections to 40 ports that refuse all connections',
       { rows: flows({ ports: 40, outcome: 'opened' }), counts: counts({ opened: 1 }) },
       true,
     ],
     [
-      'connections to 40 ports, all of which are accepted',
+      'connections to 40 ports that accept all connections',
       { rows: flows({ ports: 40, outcome: 'opened' }), counts: counts({ opened: 1, accepted: 1 }) },
       false,
     ],

@@ -114,7 +114,7 @@ describe('the monthly reset of a guest’s traffic count', () => {
       false,
     ],
     [
-      'in the next month, on the new reset day, after the reset day was changed to a day that had passed',
+      'in the next month, on the new reset day, after a change of the reset day to a day that had passed',
       ['2026-11-05'],
       '2026-12-05',
       5,

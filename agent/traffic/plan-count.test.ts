@@ -106,7 +106,7 @@ describe('the check whether a guest has used up its traffic quota', () => {
     ],
     ['is true in split mode if sent traffic reaches its quota', { mode: 'split', inGb: 2, outGb: 1 }, 0, gb, true],
     [
-      'is false in split mode if only sent traffic has a quota, whatever is received',
+      'is false in split mode if only sent traffic has a quota, even if much traffic is received',
       { mode: 'split', outGb: 1 },
       1e15,
       0,

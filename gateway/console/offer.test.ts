@@ -13,7 +13,7 @@ describe('the parser of console requests', () => {
       { ticket: 'T', protocol: 'berth-ticket.T' },
     ],
     [
-      'reads a ticket whose subprotocol has the prefix of another product',
+      'reads a ticket in a subprotocol with the prefix of another product',
       '/api/ssh?container=a',
       'clicd-ticket.T-_9',
       { ticket: 'T-_9', kind: 'ssh' },

@@ -38,7 +38,7 @@ describe('the derivation of a host’s public address', () => {
       'guess',
     ],
     [
-      'the public address at which the agent is reachable rather than a reported private address',
+      'the public address at which the agent is reachable, not a private address that it reports',
       { ipv4: '10.0.0.7', agentAddress: '198.51.100.9:1' },
       '198.51.100.9',
       'guess',

@@ -13,7 +13,7 @@ describe('the rebuilt manifest of Redis’ append-only files', () => {
   for (const [what, names, expected] of [
     ['lists a base and its increment', [base(1), increment(1)], [base(1), increment(1)]],
     [
-      'lists the first base and its ten increments (several exist during a rewrite) in numerical order',
+      'lists the first base and its ten increments in numerical order (several exist during a rewrite)',
       [increment(10), base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9].map(increment)],
       [base(1), ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(increment)],
     ],
@@ -31,7 +31,7 @@ describe('the rebuilt manifest of Redis’ append-only files', () => {
       undefined,
     ],
     ['is not created if all increments are older than the base', [base(3), increment(2)], undefined],
-    ['is not created if there are two bases', [base(1), base(2), increment(2)], undefined],
+    ['is not created if two bases exist', [base(1), base(2), increment(2)], undefined],
     ['is not created if there is no base', [increment(1)], undefined],
   ] as const)
     it(what, () => expect(listed(names)).to.deep.equal(expected))

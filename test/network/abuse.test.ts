@@ -79,12 +79,12 @@ const attacks: readonly Attack[] = [
     alert: ['high', 'port_scan', silent6, 0],
   },
   {
-    name: 'a scan of one port in a network',
+    name: 'a scan of the same port on many addresses',
     work: ['masscan', '198.19.2.0/24', '-p445', '--rate', '400', '--wait', '0'],
     alert: ['high', 'horizontal_scan', '*', 445],
   },
   {
-    name: 'a scan of one port in a network that does not answer',
+    name: 'a scan of the same port on many addresses that do not answer',
     work: nmap('-sS', '-p3389', '198.19.201.0/25'),
     alert: ['high', 'horizontal_scan', '*', 3389],
   },

@@ -7,7 +7,7 @@ describe('the login of root that the agent reads from a guest', () => {
     ['a yescrypt hash', '$y$j9T$salt$hash', '$y$j9T$salt$hash'],
     ['the hash of a locked account', '!$6$salt$hash', '!$6$salt$hash'],
     ['an account without a password', '*', '*'],
-    ['an empty password (it would let anybody in)', '', '*'],
+    ['an empty password (which would let anybody log in)', '', '*'],
     ['a hash field with a line break', 'a\nroot2', '*'],
     ['a hash field with a colon', 'a:0:0', '*'],
     ['a hash field that is too long', 'x'.repeat(256), '*'],

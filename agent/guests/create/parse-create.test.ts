@@ -185,7 +185,7 @@ describe('the check of a request to create a guest', () => {
       'invalid_field ssh_public_key',
     ],
     [
-      'an SSH key with a different key type in its content than in its first word',
+      'an SSH key whose content has another key type than its first word',
       withSpec({
         sshAuthMode: 'key',
         sshPublicKey: ed25519.replace('ed25519 ', 'rsa ').replace('ssh-rsa', 'ssh-rsa'),

@@ -69,7 +69,7 @@ describe('the policy of a guest', () => {
       10,
     ],
     [
-      'a guest over its quota whose throttle rate is lower than only one of its configured rates',
+      'a guest over its quota whose throttle rate is lower than only one of its two configured rates',
       record({ overQuota: true }, { action: 'throttle' }, [5, 100]),
       5,
       10,

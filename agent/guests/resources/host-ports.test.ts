@@ -105,7 +105,13 @@ describe('reserved port mappings', () => {
       ['as many ports as the limit permits', [range(limit)], [], undefined, 'no error'],
       ['one port more than the limit permits', [range(limit + 1)], [], undefined, 'resource_exhausted'],
       ['several mappings that together have as many ports as the limit permits', singles, [], undefined, 'no error'],
-      ['one single-port mapping more than the limit permits', [...singles, {}], [], undefined, 'resource_exhausted'],
+      [
+        'one mapping of a single port more than the limit permits',
+        [...singles, {}],
+        [],
+        undefined,
+        'resource_exhausted',
+      ],
       [
         'mappings whose tcp and udp ports together exceed the limit',
         [range(11), { ...range(10), protocol: 'udp' }],

@@ -65,7 +65,7 @@ describe('the times of a snapshot schedule', () => {
     ],
     [
       ...([
-        'hourly across the clock change in spring, never twice at the same time',
+        'hourly across the clock change in spring, and never twice at the same time',
         'Berlin',
         [1, '00:00', '2026-01-01'],
       ] as const),
@@ -73,7 +73,7 @@ describe('the times of a snapshot schedule', () => {
     ],
     [
       ...([
-        'hourly across the clock change in autumn, without skipping an hour',
+        'hourly across the clock change in autumn, and skips no hour',
         'Berlin',
         [1, '00:15', '2026-01-01'],
       ] as const),

@@ -7,7 +7,7 @@ describe('the search for the reasons of a failure in an LXC log', () => {
 
   for (const [name, text, expected] of [
     ['returns nothing for an empty log', '', ''],
-    ['returns the reasons in order, each reason once', line('a') + line('b') + line('a'), 'a; b'],
+    ['returns the reasons in order, and each reason only once', line('a') + line('b') + line('a'), 'a; b'],
     [
       'omits lines with a level other than ERROR, and lines in another format',
       `x\n${line('a').replace('ERROR', 'WARN ')}`,

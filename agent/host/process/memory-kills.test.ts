@@ -27,7 +27,7 @@ describe('out-of-memory kills in the kernel log', () => {
       5,
     ],
     [
-      'are not recognized in records about something else',
+      'are not recognized in records about other events',
       '6,889,2848,-;Tasks state (memory values in pages):',
       undefined,
     ],

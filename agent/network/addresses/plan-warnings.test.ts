@@ -20,7 +20,7 @@ describe('warnings about the pool of public addresses', () => {
       [],
     ],
     [
-      'name the interface of the addresses if the default route uses another interface',
+      'name the interface of the addresses if the default route uses a different interface',
       [item('eth1'), item('eth1')],
       [],
       route,
@@ -29,7 +29,7 @@ describe('warnings about the pool of public addresses', () => {
       ],
     ],
     [
-      'name the router of the addresses if the default route uses another router',
+      'name the router of the addresses if the default route uses a different router',
       [item('eth0', '203.0.113.1')],
       [],
       route,

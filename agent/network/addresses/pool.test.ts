@@ -69,7 +69,7 @@ describe('a public IPv4 pool', () => {
     ["an address of the guests' private network", [item({ address: '10.64.255.255' })], 'items.0.address'],
     ['an address that is listed twice', [item({}), item({})], 'items.1.address'],
     ['an interface that the host does not have', [item({ interface: 'eth9' })], 'items.0.interface'],
-    ['an interface name with a blank and another argument', [item({ interface: 'eth0 up' })], 'items.0.interface'],
+    ['an interface name with a blank and a further argument', [item({ interface: 'eth0 up' })], 'items.0.interface'],
     ['a prefix length of 33', [item({ prefixLen: 33 })], 'items.0.prefix_len'],
     ['a gateway that is not an address', [item({ gateway: 'router' })], 'items.0.gateway'],
   ] as const)

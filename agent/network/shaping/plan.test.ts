@@ -133,7 +133,7 @@ describe('the parser of a guest’s rates in the output of tc', () => {
       { ...none, redirect: 'elsewhere' },
     ],
     [
-      'recognizes a filter that redirects nothing because it has no action',
+      'recognizes a filter that has no action and thus redirects nothing',
       ['[{"parent":"ffff:","kind":"u32"}]'],
       { ...none, redirect: 'elsewhere' },
     ],

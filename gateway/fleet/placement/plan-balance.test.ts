@@ -172,7 +172,7 @@ describe('the suggestions that balance the fleet', () => {
       ['y b placement_spread'],
     ],
     [
-      'list guests that can move before all others',
+      'list guests that can move before guests that cannot move',
       [...Array.from({ length: 20 }, (_, n) => ['b', `x${n}`, 0, { group: 'us' }]), ['b', 'y', 1, { group: 'eu' }]],
       [],
       ['y a placement_group', ...Array.from({ length: 19 }, (_, n) => `x${n} - placement_group`)],

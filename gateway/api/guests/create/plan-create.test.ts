@@ -84,7 +84,7 @@ describe('the plan of a new container', () => {
       ],
     ],
     [
-      'one mapping to each extra port, except to extra ports that are mapped explicitly',
+      'one mapping to each extra port that is not mapped explicitly',
       {
         extra_ports: [80, 443, 22, 80, 8080],
         nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
