@@ -88,7 +88,7 @@ describe('a gateway with a wrong clock', function () {
     })
 
   for (const offset of ['+25d'])
-    it(`recovers when its clock is corrected after a start with a clock off by ${offset.replace('d', ' days')}`, async () => {
+    it(`recovers with a corrected clock if it started with a clock off by ${offset.replace('d', ' days')}`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)

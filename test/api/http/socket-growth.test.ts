@@ -194,7 +194,7 @@ describe('a TCP connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after 17 answers to 1000 requests at once, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+    it(`is closed after 17 of 1000 simultaneous requests, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const get = requests('x', '')['a GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)
