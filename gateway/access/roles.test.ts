@@ -5,7 +5,7 @@ import { coversScope, scopeCatalogue } from './scopes.js'
 const may = (role: Role, scope: string): boolean => coversScope(scopesOf(role), scope)
 
 describe('the roles of administrators', () => {
-  it('each have all rights of the next lower role', () => {
+  it('have all rights of the next lower role', () => {
     for (const [at, role] of roles.entries())
       for (const lower of roles.slice(at))
         expect(
@@ -36,7 +36,7 @@ describe('the roles of administrators', () => {
     ['operator', 'operator', true],
     ['support', 'operator', false],
   ] as const)
-    it(`${isAllowed ? 'can' : 'cannot'} be given: ${role} by ${giver}`, () => {
+    it(`${isAllowed ? 'can' : 'cannot'} be given by an administrator with the role ${giver}: ${role}`, () => {
       const give = () => checkMayGive({ scopes: scopesOf(giver) }, role)
       if (isAllowed) expect(give).to.not.throw()
       else expect(give).to.throw('exceeds the rights of the caller')

@@ -22,8 +22,13 @@ describe('the removal of an administrator', () => {
     ['is accepted if another administrator is left', [admin(1), admin(2)], admin(1), true],
     ['is rejected if only a disabled administrator would be left', [admin(1), admin(2, disabled)], admin(1), false],
     ['is rejected if only an invited administrator would be left', [admin(1), admin(2, invited)], admin(1), false],
-    ['is rejected if only an operator would be left', [admin(1), admin(2, operator)], admin(1), false],
-    ['is accepted for an operator', [admin(1, operator)], admin(1, operator), true],
+    [
+      'is rejected if only administrators with the role "operator" would be left',
+      [admin(1), admin(2, operator)],
+      admin(1),
+      false,
+    ],
+    ['is accepted for an administrator with the role "operator"', [admin(1, operator)], admin(1, operator), true],
     ['is accepted for a disabled administrator', [admin(1), admin(2, disabled)], admin(2, disabled), true],
     ['is accepted for an invited administrator', [admin(1, invited)], admin(1, invited), true],
   ] as const)

@@ -23,13 +23,13 @@ const pixels = chunk('IDAT', deflateSync(Buffer.alloc(2 * (1 + 2 * 4))))
 const end = chunk('IEND')
 const plain = Buffer.concat([signature, header(2, 2), pixels, end])
 
-describe('the logo', () => {
+describe('the logo of the provider', () => {
   it('is accepted as a PNG file', () => {
     const { bytes, width, height } = parseLogo(plain.toString('base64'))
     expect([width, height, bytes.equals(plain)]).to.deep.equal([2, 2, true])
   })
 
-  it('loses everything that does not belong to its pixels', () => {
+  it('is stored without any data that does not belong to its pixels', () => {
     const parts = [header(2, 2), chunk('tEXt', Buffer.from('Comment\0<script>')), chunk('eXIf'), pixels, end]
     const { bytes } = parseLogo(Buffer.concat([signature, ...parts]).toString('base64'))
     expect(bytes.equals(plain)).to.equal(true)
@@ -42,7 +42,7 @@ describe('the logo', () => {
     ['an SVG file', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>'), 'must be a PNG file'],
     ['an empty file', Buffer.alloc(0), 'must be a PNG file'],
     ['a file without its end', plain.subarray(0, -1), 'damaged'],
-    ['a file that continues after its end', Buffer.concat([plain, Buffer.from('<html>')]), 'damaged'],
+    ['a file with data after its end chunk', Buffer.concat([plain, Buffer.from('<html>')]), 'damaged'],
     ['a wrong checksum', changed, 'damaged'],
     ['no pixels', Buffer.concat([signature, header(2, 2), end]), 'damaged'],
     ['pixels that expand to 20 MB', Buffer.concat([signature, header(2, 2), bomb, end]), 'damaged'],

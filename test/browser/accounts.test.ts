@@ -85,7 +85,7 @@ describe('users of the panel', () => {
     for (const page of [first, second, third]) await page.context().close()
   })
 
-  it('see the name and the logo of the provider, before the login, too', async () => {
+  it('see the name and the logo of the provider, even before the login', async () => {
     const page = await lab.logIn()
     await lab.show(page, '/settings')
     const card = page.locator('form').filter({ has: page.locator('#brand-name') })
@@ -178,7 +178,7 @@ describe('users of the panel', () => {
     for (const one of [page, full]) await one.context().close()
   })
 
-  it('can log in from one address while another is blocked for wrong passwords', async function () {
+  it('can log in from one address while another address is blocked for wrong passwords', async function () {
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {
       const page = await (await lab.open()).newPage()

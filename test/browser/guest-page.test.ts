@@ -25,7 +25,7 @@ describe('the page of a guest in the panel', () => {
   }
   const dialog = (name: string) => page.getByRole('dialog', { name, exact: true })
 
-  it('sets name, tags, note and protection, and leads from a tag to all guests with this tag', async () => {
+  it('sets name, tags, note and protection, and shows all guests with a tag after a click on the tag', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
     await lab.gateway.fleet.addGuest({ name: 'plain' })
     await open(guest, 'settings')
@@ -58,7 +58,7 @@ describe('the page of a guest in the panel', () => {
     expect(await main.getByLabel('Tags', { exact: true }).inputValue()).to.equal('web')
   })
 
-  it('shows rescue mode, and filters the timeline', async () => {
+  it('shows the rescue mode, and can filter the timeline', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'rescued', boot: { mode: 'rescue', image: '' } })
     await lab.gateway.request('PATCH', `/containers/${guest.id}`, { body: { tags: ['seen'] } })
     await open(guest, 'activity')
@@ -73,7 +73,7 @@ describe('the page of a guest in the panel', () => {
     await entries.filter({ hasText: 'Name, tags, note or protection changed' }).first().waitFor()
   })
 
-  it('changes a port mapping to a range', async () => {
+  it('changes a port mapping from a single port to a range', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'mapped' })
     const body = { container_port: 8000, description: 'web' }
     const mapped = await lab.gateway.request('POST', `/containers/${guest.id}/port-mappings`, { body })

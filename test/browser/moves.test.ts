@@ -132,7 +132,7 @@ describe('the dialog for a move in the panel', () => {
     await page.locator('#main-content').getByRole('link', { name: 'host-b' }).waitFor()
   })
 
-  it('is offered on the page of hosts after a change of the placement rules that the host of the guest breaks', async () => {
+  it('is offered on the page of hosts if the guest’s host breaks the changed placement rules', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'misplaced' })
     await changeTarget({ group: 'eu' })
     page = await lab.logIn()

@@ -89,14 +89,14 @@ describe('the private CA', function () {
       }
   })
 
-  it('signs join tokens that name each address once', async () => {
+  it('signs join tokens that contain each address only once', async () => {
     const authority = await ensureAuthority(directory, 10)
     const addresses = ['lb.example:8081', '192.0.2.1:8081', 'lb.example:8081']
     const content = { subject: 'h-1', id: 'token', expiresAtMs: Date.now() + 60_000, addresses }
     expect(parseJoinToken(signToken(authority, joinAudience, content)).addresses).to.deep.equal(addresses.slice(0, 2))
   })
 
-  it('has to confirm each certificate only once if the calls of several gateways alternate', async () => {
+  it('is used only once to verify each certificate, even if the calls of several gateways alternate', async () => {
     const authority = await ensureAuthority(directory, 10)
     const certificate = new X509Certificate(authority.caPem)
     let verified = 0

@@ -62,7 +62,7 @@ describe('the reservation of names and ids', function () {
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('of 300 guests can be released at once by two gateways, and guests of other hosts keep theirs', async () => {
+  it('can be released for 300 guests by two gateways together, but not for guests of other hosts', async () => {
     const names = Array.from({ length: 300 }, (_, n) => `n${n}`)
     const made = await Promise.all(
       names.map((name) => registries[0]!.reserve({ name, operationId: `of-${name}`, ...onHostA })),
@@ -79,7 +79,7 @@ describe('the reservation of names and ids', function () {
     ])
   })
 
-  it('can be released only by its host, and then leaves no key in the store', async () => {
+  it('can be released only by its host, and leaves no key in the store after the release', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
     await registries[0]!.release('b', [reservation.uuid])
     expect(await attempt('web', 'p')).to.equal('name_conflict')
@@ -89,7 +89,7 @@ describe('the reservation of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('reserves a new name besides the present one, until the host reports one of them', async () => {
+  it('reserves a new name in addition to the present name, until the host reports one of these names', async () => {
     const [own, other] = registries as [GuestRegistry, GuestRegistry]
     const { uuid, id } = (await own.reserve({ name: 'old', operationId: 'o', ...onHostA })).reservation
     await attempt('taken', 'p')

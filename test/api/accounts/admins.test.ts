@@ -194,7 +194,7 @@ describe('administrators', () => {
       expect(await bob.answerTo('GET', '/containers'), 'of the same name').to.deep.equal([401, 'unauthorized'])
     })
 
-    it('have a role, whose change ends their sessions and takes effect at once', async () => {
+    it('have a role, and a change of this role ends their sessions and takes effect immediately', async () => {
       const ada = await adminBrowser(gateway, 'ada7')
       const made = await ada.request('POST', '/admins', { body: { username: 'bob7', password, role: 'support' } })
       expect([made.status, made.body.data.role]).to.deep.equal([201, 'support'])
@@ -214,7 +214,7 @@ describe('administrators', () => {
       expect(body.data[0].detail).to.include('role full')
     })
 
-    it('choose a time zone by its name, and keep their session', async () => {
+    it('can choose a time zone by its name, and keep their session', async () => {
       const ada = await adminBrowser(gateway, 'ada9')
       const choose = (zone: string) => ada.answerTo('PUT', '/account/time-zone', { body: { time_zone: zone } })
       const shown = async (): Promise<unknown> => (await ada.request('GET', '/session')).body.data.display_time_zone

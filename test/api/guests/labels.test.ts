@@ -88,7 +88,7 @@ describe('the labels of a container', () => {
     expect(audit.text).not.to.contain('pays late')
   })
 
-  it('include the name, which stays unique and is free again after another change', async () => {
+  it('include the name, which must be unique, and the former name is free again after a change', async () => {
     const other = await gateway.fleet.addGuest()
     const changes: FleetChange[] = []
     const end = gateway.fleet.view.changes.listen((change) => changes.push(change))
@@ -110,7 +110,7 @@ describe('the labels of a container', () => {
     await waitFor(async () => (await take()).status === 200, { what: 'the former name is free' })
   })
 
-  it('can protect the container against deletion and reinstallation, also in requests for several guests', async () => {
+  it('can protect the container against deletion and reinstallation, even in requests for several guests', async () => {
     await patch({ delete_protected: true })
     const path = `/containers/${guest.id}`
     const remove = () => gateway.request('DELETE', `${path}/delete`)
