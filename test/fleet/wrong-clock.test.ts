@@ -88,7 +88,7 @@ describe('a gateway with a wrong clock', function () {
     })
 
   for (const offset of ['+25d'])
-    it(`recovers with a corrected clock if it started with one that is off by ${offset.replace('d', ' days')}`, async () => {
+    it(`recovers with a corrected clock if it started with a clock ${offset.replace('d', ' days')} off`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)

@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected during recovery, after the end of the engine, in a transaction, or if the action is unknown', async () => {
+  it('is rejected in a recovery, when the engine is closed, in a transaction, or with an unknown action', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],
