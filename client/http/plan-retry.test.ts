@@ -16,10 +16,10 @@ describe('a failed request of the client', () => {
       refused(429, 'rate_limited', 3),
       [3000, 3000],
     ],
-    ['is not repeated if it would have to wait too long', 'GET', refused(429, 'rate_limited', 60), [undefined]],
+    ['is not repeated if Retry-After is too long', 'GET', refused(429, 'rate_limited', 60), [undefined]],
     ['is repeated after Retry-After if the store is unavailable', 'POST', refused(503, 'store_unavailable', 5), [5000]],
-    ['is not repeated if its host is offline', 'POST', refused(503, 'host_offline', 5), [undefined]],
-    ['is not repeated if it is wrong', 'POST', refused(400, 'invalid_field'), [undefined]],
+    ['is not repeated if the host is offline', 'POST', refused(503, 'host_offline', 5), [undefined]],
+    ['is not repeated if the gateway refuses it as invalid', 'POST', refused(400, 'invalid_field'), [undefined]],
     [
       'with POST is repeated with growing pauses if its connection is lost',
       'POST',
@@ -29,8 +29,8 @@ describe('a failed request of the client', () => {
     ['with PUT is repeated if its connection is lost', 'PUT', lost, [500]],
     ['with DELETE is not repeated if its connection is lost', 'DELETE', lost, [undefined]],
     ['with PATCH is not repeated if its connection is lost', 'PATCH', lost, [undefined]],
-    ['that was never sent is repeated, whatever its method', 'DELETE', unsent, [500, 1000, undefined]],
-    ['waits until its first attempt has ended', 'POST', refused(409, 'task_running'), [undefined, 1000]],
+    ['that was never sent is repeated with every method', 'DELETE', unsent, [500, 1000, undefined]],
+    ['is repeated until its first attempt has ended', 'POST', refused(409, 'task_running'), [undefined, 1000]],
     ['is not repeated after an error of the program', 'GET', new TypeError('wrong'), [undefined]],
   ] as const)
     it(name, () => {

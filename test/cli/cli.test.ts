@@ -259,7 +259,7 @@ describe('the command line', () => {
   })
 
   describe('in other environments', () => {
-    it('ends quietly if nobody reads its output', async () => {
+    it('ends without an error message if nobody reads its output', async () => {
       const script = `${process.execPath} dist/cli/main.js host list -o json | head -c 1; echo " $PIPESTATUS"`
       const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
       const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { env })
@@ -283,7 +283,7 @@ describe('the command line', () => {
         expect((terminal.text + failing.text).includes(mark), terminal.text + failing.text).to.equal(shown)
       })
 
-    it('names the next step if the key has expired, or the gateway does not know the endpoint', async () => {
+    it('suggests the next step if the key has expired or the gateway does not know the endpoint', async () => {
       const body = { name: 'cli-expired', scopes: ['host:read'], expires_at: '2001-01-01' }
       const { key } = (await gateway.request('POST', '/api-keys', { body })).body.data as { key: string }
       const expired = await start(['host', 'list'], { BERTH_KEY: key }).ended

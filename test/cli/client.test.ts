@@ -31,7 +31,7 @@ describe('the client for TypeScript', () => {
     scratch.wipe()
   })
 
-  it('repeats a creation with the same Idempotency-Key if its answer was lost, so that it happens once', async () => {
+  it('repeats a creation with the same Idempotency-Key if its answer was lost, so that it happens only once', async () => {
     proxy.faults.push('lose-answer', 'too-many')
     const created = await berth.post('/containers', { body: { name: 'client-a', ...fields } })
     const [task] = await berth.waitForTasks(created)
@@ -50,7 +50,7 @@ describe('the client for TypeScript', () => {
     expect((error as UnreachableError).wasSent).to.equal(true)
   })
 
-  it('requests one page after another', async () => {
+  it('requests the pages of a list one after another', async () => {
     for (const name of ['page-1', 'page-2', 'page-3']) await gateway.fleet.addGuest({ name })
     const before = proxy.requests.length
     const names: string[] = []
@@ -71,7 +71,7 @@ describe('the client for TypeScript', () => {
     expect((error as TaskFailedError).message).to.equal('start client-a failed: the guest is broken (guest_broken)')
   })
 
-  it('continues the events after the last one when their connection is lost', async () => {
+  it('continues after the last event if the connection for events is lost', async () => {
     const stop = new AbortController()
     const events: BerthEvent[] = []
     const reading = (async () => {
@@ -92,7 +92,7 @@ describe('the client for TypeScript', () => {
     ])
   })
 
-  it('is a package in which the documented examples compile and run', async () => {
+  it('is a package whose documented examples compile and run', async () => {
     const packed = await run('npm', ['pack', resolve('dist/client'), '--pack-destination', scratch.path])
     const modules = join(scratch.path, 'node_modules/@berth')
     mkdirSync(modules, { recursive: true })

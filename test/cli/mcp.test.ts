@@ -75,7 +75,7 @@ describe('berth mcp', () => {
     expect(dangerous).not.to.include('guest_start')
   })
 
-  it('waits for the tasks of a call with progress, and returns the reason of a failure', async () => {
+  it('waits for the tasks of a call, shows their progress, and returns the reason of a failure', async () => {
     const client = await connect(gateway.adminKey)
     const progress: Progress[] = []
     const request = { name: 'guest_create', arguments: { name: 'mcp-a', ...fields } }
@@ -102,7 +102,7 @@ describe('berth mcp', () => {
     expect(await exists('mcp-b')).to.equal(false)
   })
 
-  it('asks the user if the program of the assistant can do so, whatever the assistant has sent', async () => {
+  it('asks the user for a confirmation if the assistant’s program supports this, even if the name was sent', async () => {
     await gateway.fleet.addGuest({ name: 'mcp-c' })
     const refusing = await connect(gateway.adminKey, [], false)
     const refused = await call(refusing, 'guest_batch', { action: 'delete', containers: ['mcp-c'], confirm: 'mcp-c' })

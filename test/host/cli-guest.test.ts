@@ -224,7 +224,7 @@ describe('the command line with a real container', () => {
       await tmux.shows('code 0')
     })
 
-    it('changes nothing after Ctrl-C in place of a confirmation', async () => {
+    it('changes nothing if the user presses Ctrl-C instead of a confirmation', async () => {
       tmux.enter(`clear; berth drain ${lab.host.name} --mode stop; echo "code $?"`)
       await tmux.shows('[y/N]')
       tmux.keys('C-c')
@@ -232,7 +232,7 @@ describe('the command line with a real container', () => {
       await tmux.shows('code 1')
     })
 
-    it('runs a full-screen program in a console, which follows the size of the terminal', async () => {
+    it('runs a full-screen program in a console, and the console follows the size of the terminal', async () => {
       expect((await berth('cp', '/bin/busybox', 'web1:/usr/local/bin/busybox')).code).to.equal(0)
       tmux.enter('clear; berth console web1')
       await tmux.shows(/root@web1:\S* ?# ?/)

@@ -71,7 +71,7 @@ describe('packages', function () {
     expect(gateway.run('stat', '-c', '%U:%G %a', '/etc/berth/admin.key').trim()).to.equal('root:root 600')
   })
 
-  it('install the command line on a machine that has nothing else of Berth, and remove it completely', () => {
+  it('install the command line on a machine without other parts of Berth, and remove it completely', () => {
     repository.addTo(host)
     answerYes(host)
     host.run('apt-get', 'install', 'berth-cli')

@@ -38,7 +38,7 @@ describe('the labels of a container', () => {
       .and.not.to.have.property('note')
   })
 
-  it('include tags that are set with the creation, unless a tag is invalid', async () => {
+  it('include tags that are set at the creation, and an invalid tag prevents the creation', async () => {
     const fields = { template_id: 'debian-12', ram_mb: 64, disk_gb: 1, vcpu: 0.1, start: false }
     const create = (name: string, tags: readonly string[]) =>
       gateway.request('POST', '/containers', { body: { name, tags, ...fields } })
@@ -50,7 +50,7 @@ describe('the labels of a container', () => {
     expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
   })
 
-  it('are refused if one of them is invalid, and the error names the field of this label', async () => {
+  it('are refused if one of them is invalid, and the error names the field of the invalid label', async () => {
     for (const [body, field] of [
       [{ tags: ['Web'] }, 'tags'],
       [{ tags: Array.from({ length: 17 }, (_, index) => `tag-${index}`) }, 'tags'],
