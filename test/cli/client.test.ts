@@ -31,7 +31,7 @@ describe('the client for TypeScript', () => {
     scratch.wipe()
   })
 
-  it('repeats a creation with the same Idempotency-Key if its answer was lost, so that it happens only once', async () => {
+  it('repeats a creation with the same Idempotency-Key if its answer was lost, so that it runs only once', async () => {
     proxy.faults.push('lose-answer', 'too-many')
     const created = await berth.post('/containers', { body: { name: 'client-a', ...fields } })
     const [task] = await berth.waitForTasks(created)

@@ -102,7 +102,7 @@ describe('berth mcp', () => {
     expect(await exists('mcp-b')).to.equal(false)
   })
 
-  it('asks the user for a confirmation if the assistant’s program supports this, even if the name was sent', async () => {
+  it('asks the user for a confirmation if the assistant’s program can do so, even with a sent name', async () => {
     await gateway.fleet.addGuest({ name: 'mcp-c' })
     const refusing = await connect(gateway.adminKey, [], false)
     const refused = await call(refusing, 'guest_batch', { action: 'delete', containers: ['mcp-c'], confirm: 'mcp-c' })
