@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Operation } from './catalog/operation.js'
+import type { MigrateSettings } from './commands/migrate.js'
 import type { GlobalOptions } from './session.js'
 import type { Surroundings } from './surroundings.js'
 
@@ -124,12 +125,6 @@ interface AddedCommands {
   readonly surroundings: Surroundings
 }
 
-interface MigrateFlags {
-  readonly offline?: true
-  readonly yes?: true
-  readonly bandwidthMbps?: string
-}
-
 /** Adds commands that explain or show a plan before they change something. */
 function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void {
   add('why <guest> <port>', 'Explains why a TCP port of a guest cannot be reached. Ends with 1 in this case.')
@@ -140,14 +135,16 @@ function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void
     })
 
   add('migrate <guest> [host]', 'Shows how a guest would move to another host, and moves it after a confirmation.')
-    .option('--offline', 'shut the guest down during the move; required for running virtual machines')
+    .option('--offline', 'shut the guest down during the move, if it cannot move while it runs')
     .option('--bandwidth-mbps <number>', 'limit of the transfer in Mbit/s; default: no limit')
+    .option(
+      '--max-downtime-ms <number>',
+      'time in ms for the rest of the memory, while a virtual machine is paused; default: 500',
+    )
     .option('--yes', 'move it without a confirmation')
-    .action(async (guest: string, host: string | undefined, given: MigrateFlags) => {
-      const { offline, yes, bandwidthMbps: bandwidth } = given
+    .action(async (guest: string, host: string | undefined, { yes, ...settings }: { yes?: true } & MigrateSettings) => {
       const { runMigrate } = await import('./commands/migrate.js')
-      const chosen = { isOffline: offline ?? false, bandwidth, isConfirmed: yes ?? false }
-      await runMigrate({ guest, host, ...chosen, options: globals(), surroundings })
+      await runMigrate({ guest, host, settings, isConfirmed: yes ?? false, options: globals(), surroundings })
     })
 
   add(

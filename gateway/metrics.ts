@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/host.js'
 import type { FleetView } from './fleet/contract.js'
-import { isEnded } from './fleet/lists/operation-table.js'
+import { addMoveGauges } from './fleet/moves/move-metrics.js'
 import type { StoreHealth } from './access/contract.js'
 import { addDrainGauge } from './drains/drain-metrics.js'
 import type { Drains } from './drains/drains.js'
@@ -152,17 +152,7 @@ function addFleetGauges(registry: Registry, view: FleetView): void {
       for (const host of view.hosts()) this.set({ host: host.id }, Number(host.outdated))
     },
   })
-  new Gauge({
-    name: 'berth_guest_moves',
-    help: 'Guests that are moving to another host, by their present host',
-    labelNames: ['host'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const { hostId, operation } of view.operations())
-        if (operation.action === 'migrate' && !isEnded(operation)) this.inc({ host: hostId })
-    },
-  })
+  addMoveGauges(registry, view)
   new Gauge({
     name: 'berth_security_alerts',
     help: 'Alerts about guests that abuse other systems, detected within the last 15 minutes',

@@ -4,6 +4,7 @@
  * - `upgrade`: the agent can install another version of itself; only for hosts that their gateway installed.
  * - `move`: the host can send containers to other hosts and receive them.
  * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.
+ * - `move-live`: the host can send and receive virtual machines while they run.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
  *   to older agents, which ignore them.
  * - `list-usage`: the agent can list the resource usage of all its guests. Older agents do not report it.
@@ -19,6 +20,7 @@ export const agentFeatures = [
   'upgrade',
   'move',
   'move-offline',
+  'move-live',
   'fence',
   'rotate-ca',
   'list-usage',

@@ -35,6 +35,7 @@ import { imageSubject } from '../images/definition.js'
 import { targetPolicy } from '../images/image-settings.js'
 import { pruneDone } from '../guests/settings/done.js'
 import type { GuestContext } from '../guests/context.js'
+import { refuseUpgrade } from '../guests/moves/refuse-upgrade.js'
 import { thawGuests } from '../guests/snapshots/thaw.js'
 import { lockState } from '../state/lock.js'
 import type { HostSwap } from '../swap/contract.js'
@@ -122,7 +123,12 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const consoles = new AgentConsoles({ context: domain.context, connections: host.consoles, keepMs })
   const { swap, packages } = host
   const diagnosis = new ConnectionDiagnosis(domain.context, host)
-  const upgrade = { packages, readAuthority: (fingerprint: string) => findAuthority(tls.identity(), fingerprint) }
+  const refuse = (): void => refuseUpgrade(domain.context.store)
+  const upgrade = {
+    packages,
+    refuse,
+    readAuthority: (fingerprint: string) => findAuthority(tls.identity(), fingerprint),
+  }
   const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
   const services = servicesOf(domain, parts)
   const fences = new Fences(domain.changes.db)
@@ -241,8 +247,8 @@ function servicesOf(
   const { abuse, arrivals, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
-    moves: createMoveService({ arrivals, changes, log }),
-    transfers: createTransferService({ context, arrivals, readPool: capacity.readDisk, log }),
+    moves: createMoveService({ arrivals, context, changes, log }),
+    transfers: createTransferService({ context, ...arrivals, readPool: capacity.readDisk, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
     guests: createGuestService({ context, policy, diagnosis, sampler, history, log }),

@@ -6,7 +6,8 @@ import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { BackupContext } from '../guests/context.js'
-import { Arrivals } from '../guests/moves/arrivals.js'
+import { openArrivals, type Arrivals } from '../guests/moves/arrivals.js'
+import { LiveSender } from '../guests/moves/live-sender.js'
 import { GuestMachines } from '../guests/machines.js'
 import { volumeLimitOf } from '../guests/snapshots/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
@@ -113,11 +114,14 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   }
   const { readDisk } = capacity
   const traffic = new TrafficStore(changes)
+  const readTraffic = async (uuid: string) => {
+    await policy.count()
+    return traffic.find(uuid) ?? null
+  }
+  const live = new LiveSender({ context, readTraffic })
+  closers.add(() => live.close()) // runs after the operations have stopped
   const kinds: OperationKinds<GuestRecord> = {
-    ...guestKinds(context, capacity, async (uuid) => {
-      await policy.count()
-      return traffic.find(uuid) ?? null
-    }),
+    ...guestKinds(context, capacity, { copy: { context, readTraffic }, live }),
     imageDownload: imageDownloadKind({ images, readDisk }),
     changeSwap: swapKind({ swap: host.swap, busy: () => engine.busy(swapSubject) }),
   }
@@ -177,7 +181,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => abuse.close())
   sampler.onMemoryKills((uuid, kills) => abuse.memory.note(uuid, { kills, ended: false }))
   reconciler.onMemoryKill((uuid) => abuse.memory.note(uuid, { kills: 1, ended: true }))
-  const arrivals = new Arrivals({
+  const arrivals = openArrivals({
     context,
     capacity,
     busy: (uuid) => engine.busy(guestSubject(uuid)),

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { BerthError } from '../../shared/errors.js'
 import type { GuestTerminal } from '../host/guest/guest-terminal.js'
 import type { TerminalCommand } from '../host/process/pty.js'
@@ -100,6 +101,73 @@ export type StopCause = 'guest' | 'crash' | 'memory'
 /** Event of a guest that keeps running: it has rebooted by itself, or has reported a kernel panic. */
 export type GuestEvent = 'rebooted' | 'panicked'
 
+/** Limits of the transfer of a running guest's memory. */
+export interface MemoryLimits {
+  /** Maximum rate in Mbit/s. 0: unlimited. */
+  readonly bandwidthMbps: number
+  /** Maximum expected duration in ms of the transfer of the memory that is left when the guest is paused. */
+  readonly maxDowntimeMs: number
+}
+
+/** Maximum share in percent of its processor time that a guest loses while its memory is sent. */
+export const mostSlowedPercent = 70
+
+/** How far the memory of a running guest has been sent. */
+export interface MemoryProgress {
+  /** `paused`: the guest waits for `finishSending`. `sent`: the other host has everything, and the guest is paused. */
+  readonly state: 'sending' | 'paused' | 'sent'
+  readonly remainingBytes: number
+  readonly bytesPerSec: number
+  readonly expectedDowntimeMs: number
+  /** Share of its processor time that the guest loses, because it changes its memory faster than it is sent. */
+  readonly slowedPercent: number
+  /** Bytes that the guest has written to its disk since its start. 0: not known. */
+  readonly writtenBytes: number
+}
+
+/** Moves running guests to other hosts. Facts about a guest are a text that only the drivers understand. */
+export interface LiveMoves {
+  /** Describes a running guest. @throws {BerthError} `offline_required` if it cannot move while it runs */
+  describe(machine: Machine): Promise<string>
+  /**
+   * Lists the reasons why a guest with these facts cannot continue on this host. Empty: it can.
+   * @throws {BerthError} `bad_stream`
+   */
+  findObstacles(machine: Machine, facts: string): Promise<string[]>
+  /** Prepares the arrival of a guest that does not run yet. Its volume must exist. Replaces an earlier preparation. */
+  receive(machine: Machine, facts: string, signal: AbortSignal): Promise<void>
+  /** Opens the connection that receives the memory of a prepared guest. */
+  connect(machine: Machine): Promise<Socket>
+  /** Gives the prepared guest's disk the content of a snapshot, which is the path of a volume. */
+  adopt(machine: Machine, snapshot: string): Promise<void>
+  /** @throws {BerthError} `memory_not_sent` unless all memory has arrived within a few seconds */
+  confirm(machine: Machine): Promise<void>
+
+  /**
+   * Begins to send the memory of a running guest. The driver pauses the guest for the last part.
+   * @returns the connection that supplies the memory
+   * @throws {BerthError} `offline_required`, as `describe`
+   */
+  send(machine: Machine, limits: MemoryLimits): Promise<Socket>
+  /** @throws {BerthError} `memory_not_sent` if the transfer has failed */
+  readProgress(machine: Machine): Promise<MemoryProgress>
+  /** Records on the host that the guest is paused. From then on, `start` continues it, and `observe` omits it. */
+  notePaused(machine: Machine): void
+  /**
+   * Asks the driver's process whether the guest is still paused, and by which state of its transfer. A guest whose
+   * memory was sent may also have no process.
+   * @throws {BerthError} `memory_not_sent` if not
+   */
+  checkPaused(machine: Machine, state: 'paused' | 'sent'): Promise<void>
+  /** Sends the last part of the memory of a paused guest. Returns when all memory was sent. */
+  finishSending(machine: Machine, signal: AbortSignal): Promise<void>
+  /**
+   * Stops sending, and lets a paused guest run again, also if its memory was sent completely. Does nothing for a
+   * stopped guest. Only the host that owns the guest may call this.
+   */
+  release(machine: Machine): Promise<void>
+}
+
 /**
  * Runs guests on volumes that agent/storage creates. LXC containers and QEMU virtual machines have a driver each:
  *
@@ -146,11 +214,11 @@ export interface Driver {
   /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>
   /**
-   * Checks that this host can run the system on a volume that another host has sent. The method is missing if the host
-   * can run every system of this kind.
-   * @throws {BerthError} `unsupported`
+   * Checks that this host can run the system on a volume that another host has sent, and that its files are not larger
+   * than the guest's disk may be. The method is missing if the host can run every system of this kind.
+   * @throws {BerthError} `unsupported`, `bad_stream`
    */
-  checkReceived?(volume: string): Promise<void>
+  checkReceived?(volume: string, diskBytes: number): Promise<void>
   /** Writes everything that a start needs. Replaces the result of an earlier call. */
   configure(machine: Machine): Promise<void>
   /**
@@ -231,6 +299,9 @@ export interface Driver {
    * @throws if the guest may still be frozen. The driver may then retry in the background.
    */
   thaw(machine: Machine): Promise<void>
+
+  /** Moves running guests to other hosts. Undefined if the driver's guests cannot move while they run. */
+  readonly live?: LiveMoves
 
   /**
    * Finds a console.

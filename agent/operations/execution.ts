@@ -183,6 +183,7 @@ export class Execution {
       signal,
       log,
       yieldWhile,
+      noteDowntime: (downtimeMs) => this.parts.store.noteDowntime(this.#id, downtimeMs),
       report: (fraction, stage) => {
         if (phase === 'run') this.#progress = planProgress(this.#weights, index, fraction)
         reporter.report(this.#progress, stage)

@@ -26,6 +26,7 @@ interface OperationRow {
   started_at_ms: number
   finished_at_ms: number
   revision: number
+  downtime_ms: number
 }
 
 type OpenRow = Pick<OperationRow, 'id' | 'action' | 'subject_kind' | 'subject_id' | 'status'>
@@ -84,6 +85,7 @@ export class OperationStore {
   readonly #insert: Statement<[Record<string, unknown>]>
   readonly #step: Statement<[Record<string, unknown>]>
   readonly #progress: Statement<[Record<string, unknown>]>
+  readonly #downtime: Statement<[Record<string, unknown>]>
   readonly #end: Statement<[Record<string, unknown>]>
   readonly #delete: Statement<[string]>
   readonly #ended: Statement<[number, number], { id: string }>
@@ -115,6 +117,7 @@ export class OperationStore {
     this.#progress = db.prepare(
       'UPDATE operations SET progress = @progress, stage = @stage, revision = @revision WHERE id = @id',
     )
+    this.#downtime = db.prepare('UPDATE operations SET downtime_ms = @downtimeMs, revision = @revision WHERE id = @id')
     this.#end = db.prepare(
       `UPDATE operations SET status = @status, progress = iif(@status = 'done', 100, progress), stage = '',
          error_code = @code, error = @message, finished_at_ms = @nowMs, revision = @revision,
@@ -205,6 +208,11 @@ export class OperationStore {
     this.#write(id, this.#progress, { progress, stage })
   }
 
+  /** Records for how long a guest was paused during its live move. */
+  noteDowntime(id: string, downtimeMs: number): void {
+    this.#write(id, this.#downtime, { downtimeMs })
+  }
+
   end(id: string, status: 'done' | 'failed' | 'canceled', nowMs: number, error = none): void {
     this.#write(id, this.#end, { status, nowMs, ...error })
   }
@@ -276,5 +284,6 @@ function toRecord(row: OperationRow): OperationRecord {
     finishedAtMs: row.finished_at_ms,
     requestedBy: row.requested_by,
     revision: row.revision,
+    downtimeMs: row.downtime_ms,
   }
 }

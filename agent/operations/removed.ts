@@ -33,7 +33,9 @@ export class RemovedOperations {
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)
-    return row && { record: JSON.parse(row.record) as OperationRecord, requestHash: row.request_hash }
+    // Records that an older version of the agent has removed lack the downtime.
+    const record = row && { downtimeMs: 0, ...(JSON.parse(row.record) as Omit<OperationRecord, 'downtimeMs'>) }
+    return record && { record, requestHash: row.request_hash }
   }
 
   note({ record, requestHash }: SubmittedOperation, nowMs: number): void {

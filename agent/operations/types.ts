@@ -31,6 +31,8 @@ export interface StepContext<Input> {
   readonly log: Logger
   /** Reports the progress within the step, from 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
+  /** Records for how long a guest was paused during its live move. */
+  noteDowntime(downtimeMs: number): void
   /**
    * Waits for work that several operations share, such as a download. Meanwhile, this operation does not count towards
    * the limit of parallel operations. Operations on the same subject wait. `work` should end if `signal` is aborted.
@@ -104,6 +106,8 @@ export interface OperationRecord {
   finishedAtMs: number
   requestedBy: string
   revision: number
+  /** Time in ms for which a guest was paused during its live move. 0: no such move, or it has not ended. */
+  downtimeMs: number
 }
 
 /** A point in an operation's run. The phases `after-…` occur only if the step did not throw. */

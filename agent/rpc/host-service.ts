@@ -19,6 +19,8 @@ export interface HostServiceParts {
 
 export interface UpgradeParts {
   readonly packages: AgentPackages
+  /** @throws {BerthError} if another version must not be installed at present */
+  readonly refuse: () => void
   /** Returns the trusted CA with this fingerprint, in PEM. Default: the CA that issued the host's certificate. */
   readonly readAuthority: (fingerprint: string) => string
 }
@@ -32,6 +34,7 @@ export function createHostService({ describe, swap, history, upgrade, log }: Hos
     })),
     upgradeAgent: unary(log, 'upgrade the agent', async (request) => {
       const order = parseUpgrade(request)
+      upgrade.refuse()
       // The join endpoint uses the CA that the token names. During a rotation, the host may have another CA.
       await upgrade.packages.start(order, upgrade.readAuthority(parseJoinToken(order.token).caFingerprint))
       return {}

@@ -1,24 +1,31 @@
 import type { Logger } from 'pino'
 import type { MoveServiceServer } from '../../proto/gen/berth/agent/v1/move.js'
+import type { GuestContext } from '../guests/context.js'
+import { parseUuid } from '../guests/create/parse-create.js'
 import type { Arrivals } from '../guests/moves/arrivals.js'
+import { describeLive } from '../guests/moves/live-target.js'
 import type { Changes } from '../state/changes.js'
 import { encodeMapping } from './encode.js'
 import { unary } from './unary.js'
 
 export interface MoveServiceParts {
   readonly arrivals: Arrivals
+  readonly context: Pick<GuestContext, 'store' | 'machines'>
   readonly changes: Changes
   readonly log: Logger
 }
 
-export function createMoveService({ arrivals, changes, log }: MoveServiceParts): MoveServiceServer {
+export function createMoveService({ arrivals, context, changes, log }: MoveServiceParts): MoveServiceServer {
   return {
     expectGuest: unary(log, 'expect a guest', async (request) => {
-      const { portMappings, ...addresses } = await arrivals.expect(request)
+      const { portMappings, ...addresses } = await arrivals.reservations.expect(request)
       return { ...addresses, portMappings: portMappings.map(encodeMapping) }
     }),
+    describeLive: unary(log, 'describe a running guest', async ({ uuid }) => ({
+      facts: await describeLive(context, parseUuid('uuid', uuid)),
+    })),
     appointOwner: unary(log, 'appoint the owner', async (request) => {
-      await arrivals.appoint(request)
+      await arrivals.decisions.appoint(request)
       return { revision: changes.revision }
     }),
   }

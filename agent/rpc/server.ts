@@ -16,7 +16,7 @@ import { MoveServiceService, type MoveServiceServer } from '../../proto/gen/bert
 import { OperationServiceService, type OperationServiceServer } from '../../proto/gen/berth/agent/v1/operation.js'
 import { SecurityServiceService, type SecurityServiceServer } from '../../proto/gen/berth/agent/v1/security.js'
 import { WatchServiceService, type WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
-import { transferProtocol } from '../guests/moves/frame-stream.js'
+import { memoryProtocol, transferProtocol } from '../guests/moves/frame-stream.js'
 import { consoleProtocol, sparingly } from '../../shared/framed-socket.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { certificateService } from './certificates.js'
@@ -39,6 +39,8 @@ export interface AgentServices {
   moves: MoveServiceServer
   transfers: TransferService
 }
+
+const transferProtocols: readonly string[] = [transferProtocol, memoryProtocol]
 
 const limits = {
   'grpc.max_receive_message_length': 1024 * 1024,
@@ -110,10 +112,10 @@ export async function bind(
   const { consoles, transfers } = others
   let injector = server.createConnectionInjector(tls.credentials)
   const connections = new Set<TLSSocket>()
-  const protocols = [...(consoles ? [consoleProtocol] : []), ...(transfers ? [transferProtocol] : []), 'h2']
+  const protocols = [...(consoles ? [consoleProtocol] : []), ...(transfers ? transferProtocols : []), 'h2']
   const listener = createServer({ ...tls.options(), ALPNProtocols: protocols }, (socket) => {
     if (socket.alpnProtocol === consoleProtocol) serveConsole(socket, tls, consoles)
-    else if (socket.alpnProtocol === transferProtocol) transfers?.serve(socket, tls)
+    else if (transferProtocols.includes(`${socket.alpnProtocol}`)) transfers?.serve(socket, tls)
     else {
       connections.add(socket)
       socket.once('close', () => connections.delete(socket))

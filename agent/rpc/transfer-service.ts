@@ -1,9 +1,12 @@
+import { pipeline } from 'node:stream/promises'
 import type { TLSSocket } from 'node:tls'
 import { describeError } from '../../shared/errors.js'
+import type { TransferIdentity } from '../guests/moves/arrival-details.js'
+import { memoryProtocol } from '../guests/moves/frame-stream.js'
 import { TransferReceiver, type ReceiverParts } from '../guests/moves/receive-transfer.js'
 import type { AgentTls } from './tls.js'
 
-/** Receives guests from other hosts, one per connection. */
+/** Receives guests from other hosts, one per connection. A running guest has another connection for its memory. */
 export interface TransferService {
   serve(socket: TLSSocket, tls: Pick<AgentTls, 'readTicket' | 'guard'>): void
   /** Ends all connections. */
@@ -11,7 +14,10 @@ export interface TransferService {
 }
 
 export function createTransferService(parts: ReceiverParts): TransferService {
-  /** Connections by the id of their move. A newer connection of a move replaces the older one, which has failed. */
+  /**
+   * Connections by the protocol and the id of their move. A newer connection replaces the older one of its move, which
+   * is broken.
+   */
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {
@@ -19,17 +25,51 @@ export function createTransferService(parts: ReceiverParts): TransferService {
       try {
         const { moveId, fromHostId, guestUuid: uuid } = tls.readTicket(socket.getPeerCertificate())
         const transfer = { moveId, fromHostId, uuid }
-        parts.arrivals.check(transfer)
+        parts.received.check(transfer)
         tls.guard.trust(socket)
-        open.get(moveId)?.destroy()
-        open.set(moveId, socket)
-        socket.once('close', () => open.get(moveId) === socket && open.delete(moveId))
-        void new TransferReceiver(parts, transfer, socket).run()
+        const key = `${socket.alpnProtocol} ${moveId}`
+        open.get(key)?.destroy()
+        open.set(key, socket)
+        socket.once('close', () => open.get(key) === socket && open.delete(key))
+        if (socket.alpnProtocol === memoryProtocol) void receiveMemory(parts, transfer, socket)
+        else void new TransferReceiver(parts, transfer, socket).run()
       } catch (error) {
-        parts.log.warn({ reason: describeError(error) }, 'a transfer from another host was refused')
-        socket.destroy()
+        refuse(parts, socket, error)
       }
     },
     close: () => open.forEach((socket) => socket.destroy()),
   }
+}
+
+/** Interval in ms of keep-alives, and of checks whether the guest is still expected. */
+const checkMs = 10_000
+
+/**
+ * Passes the memory of a running guest to the process that was prepared for it. Ends with this process, with the move, or
+ * if the source no longer answers. The process then ends, too.
+ */
+async function receiveMemory(parts: ReceiverParts, transfer: TransferIdentity, socket: TLSSocket): Promise<void> {
+  socket.setKeepAlive(true, checkMs)
+  const timer = setInterval(() => endUnexpected(parts, transfer, socket), checkMs).unref()
+  try {
+    await pipeline(socket, await parts.live.openMemory(transfer.uuid))
+  } catch (error) {
+    refuse(parts, socket, error)
+  } finally {
+    clearInterval(timer)
+    socket.destroy()
+  }
+}
+
+function endUnexpected({ received }: ReceiverParts, transfer: TransferIdentity, socket: TLSSocket): void {
+  try {
+    received.check(transfer)
+  } catch {
+    socket.destroy()
+  }
+}
+
+function refuse({ log }: ReceiverParts, socket: TLSSocket, error: unknown): void {
+  log.warn({ reason: describeError(error) }, 'a transfer from another host was refused or broken')
+  socket.destroy()
 }

@@ -192,6 +192,7 @@ export const migrations: readonly string[] = [
      move_id TEXT NOT NULL,
      details TEXT NOT NULL            -- JSON of the move, see guests/moves
    ) STRICT, WITHOUT ROWID;`,
+  `ALTER TABLE operations ADD COLUMN downtime_ms INTEGER NOT NULL DEFAULT 0; -- pause of a guest in its live move`,
 ]
 
 /**

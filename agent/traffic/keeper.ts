@@ -130,9 +130,7 @@ export class TrafficKeeper implements PolicyKeeper {
       // A suspended guest is disconnected before its stop, because the stop takes time. After a failure, the agent
       // tries again when it next compares the host with the journal.
       const wanted = networkOf(record, context.config)
-      await this.#guard(`update the network of guest ${uuid}`, () =>
-        context.network.attach(wanted, ['rules', 'rates']),
-      )
+      await this.#guard(`update the network of guest ${uuid}`, () => context.network.attach(wanted, ['rules', 'rates']))
       await this.#guard(`stop guest ${uuid}`, () => this.#stopSuspended(record))
       await this.#guard(`start guest ${uuid}`, () => this.#startAgain(before, record))
     })

@@ -8,6 +8,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
   const features: AgentFeature[] = [
     'move',
     'move-offline',
+    'move-live',
     'fence',
     'rotate-ca',
     'list-usage',

@@ -9,13 +9,18 @@ import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../se
 import type { Surroundings } from '../surroundings.js'
 import { waitForTasks } from '../tasks/wait.js'
 
+/** Options of the command, as they were given. */
+export interface MigrateSettings {
+  readonly offline?: true
+  readonly bandwidthMbps?: string
+  readonly maxDowntimeMs?: string
+}
+
 export interface MigrateRun {
   readonly guest: string
   /** Target; undefined: the gateway chooses it. */
   readonly host: string | undefined
-  readonly isOffline: boolean
-  /** Limit of the transfer in Mbit/s; undefined: no limit. */
-  readonly bandwidth: string | undefined
+  readonly settings: MigrateSettings
   readonly isConfirmed: boolean
   readonly options: GlobalOptions
   readonly surroundings: Surroundings
@@ -26,12 +31,12 @@ export async function runMigrate(run: MigrateRun): Promise<void> {
   const { options, surroundings } = run
   const output = outputOptions(options, 'migrate', surroundings.width)
   const timeoutMs = timeoutOf(options)
-  const bandwidth = parseBandwidth(run.bandwidth)
+  const settings = bodyOf(run.settings)
   const { client, names } = await openSession(surroundings, options)
   const { uuid, name } = await readGuest({ client, names }, run.guest)
   const target = run.host === undefined ? undefined : await names.resolve(run.host, 'host')
   const send = async (body: object): Promise<MovePlan> => {
-    const request = { ...body, ...bandwidth, offline: run.isOffline }
+    const request = { ...body, ...settings }
     return (await client.send({ method: 'POST', path: `/containers/${uuid}/migrate`, body: request })).body
       .data as MovePlan
   }
@@ -46,8 +51,15 @@ export async function runMigrate(run: MigrateRun): Promise<void> {
 }
 
 /** @throws {CliError} usage */
-function parseBandwidth(text: string | undefined): { bandwidth_mbps?: number } {
-  if (text === undefined) return {}
-  if (!/^\d+$/.test(text)) throw usageError(`--bandwidth-mbps: ${text} is not a whole number`)
-  return { bandwidth_mbps: Number(text) }
+function bodyOf({ offline, bandwidthMbps, maxDowntimeMs }: MigrateSettings): object {
+  return {
+    offline: offline ?? false,
+    ...(bandwidthMbps !== undefined && { bandwidth_mbps: parseNumber('--bandwidth-mbps', bandwidthMbps) }),
+    ...(maxDowntimeMs !== undefined && { max_downtime_ms: parseNumber('--max-downtime-ms', maxDowntimeMs) }),
+  }
+}
+
+function parseNumber(flag: string, text: string): number {
+  if (!/^\d+$/.test(text)) throw usageError(`${flag}: ${text} is not a whole number`)
+  return Number(text)
 }

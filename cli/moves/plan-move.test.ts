@@ -24,6 +24,7 @@ describe('the plan of a move', () => {
 
   for (const [name, fields, sentence] of [
     ['that the guest is shut down', { shuts_down: true }, 'It is shut down while its whole disk is copied.'],
+    ['that the guest keeps running', { live: true }, 'It keeps running, and is paused only briefly.'],
     [
       'a new address',
       { public_ipv4s: change('192.0.2.9') },

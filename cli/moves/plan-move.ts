@@ -19,15 +19,18 @@ export interface MovePlan {
     readonly to_host_port: number
   }[]
   readonly shuts_down: boolean
+  /** Undefined: an older gateway, which moves virtual machines only while they are shut down. */
+  readonly live?: boolean
   readonly stays_behind: readonly string[]
 }
 
 /** Returns the plan in sentences. @param nameOf returns the name of a host */
 export function moveSentences(plan: MovePlan, nameOf: (hostId: string) => string): string[] {
-  const { container_name: name, from_host_id: from, to_host_id: to, shuts_down: isShutDown, stays_behind: left } = plan
+  const { container_name: name, from_host_id: from, to_host_id: to, stays_behind: left } = plan
   return [
     `Guest ${name} moves from host ${nameOf(from)} to host ${nameOf(to)}.`,
-    ...(isShutDown ? ['It is shut down while its whole disk is copied.'] : []),
+    ...(plan.shuts_down ? ['It is shut down while its whole disk is copied.'] : []),
+    ...(plan.live ? ['It keeps running, and is paused only briefly.'] : []),
     ...plan.public_ipv4s.flatMap((change) => changeSentence('public IPv4 address', change)),
     ...plan.ipv6_addresses.flatMap((change) => changeSentence('IPv6 address', change)),
     ...plan.port_mappings.map(portSentence),

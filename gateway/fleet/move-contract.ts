@@ -15,7 +15,14 @@ export interface GuestMoveRequest {
   readonly bandwidthMbps: number
   /** True if the guest is shut down before its disk is copied. */
   readonly offline: boolean
+  /** Maximum expected duration in ms of the last part of a running guest's memory. Undefined: the default. */
+  readonly maxDowntimeMs?: number | undefined
   readonly requestedBy: string
+}
+
+/** True for a virtual machine that keeps running during its move. */
+export function movesLive({ guest }: GuestView, offline: boolean): boolean {
+  return guest.virtualization === 'kvm' && guest.status === 'running' && !offline
 }
 
 /** Target of a move, and the guest's addresses and ports there. */

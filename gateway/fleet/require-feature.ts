@@ -8,7 +8,10 @@ import { cannotLabel, cannotMove } from './placement/plan-placement.js'
  * `fence` ignore fences, a CA rotation checks `rotate-ca`, `planPlacement` checks `create-tags`, and without `list-usage`,
  * the usage is just unknown.
  */
-type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca' | 'list-usage' | 'create-tags'>
+type RequiredFeature = Exclude<
+  AgentFeature,
+  'move-offline' | 'move-live' | 'fence' | 'rotate-ca' | 'list-usage' | 'create-tags'
+>
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,

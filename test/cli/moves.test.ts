@@ -46,6 +46,10 @@ describe('the command line with two hosts', () => {
     const { code, err } = await berth('migrate', 'web1')
     expect([code, err.split('\n')[0]]).to.deep.equal([2, 'Guest web1 moves from host host-a to host host-b.'])
     expect(err).to.contain('confirm with --yes')
+    const short = await berth('migrate', 'web1', '--max-downtime-ms', '5', '--yes')
+    expect([short.code, short.err]).to.satisfy(
+      ([code, text]: [number, string]) => code !== 0 && text.includes('max_downtime_ms'),
+    )
     const terminal = new BerthTerminal(['migrate', 'web1', 'host-b'], env)
     await terminal.shows('Move web1 now? [y/N]')
     terminal.type('n\r')
@@ -89,7 +93,7 @@ describe('the command line with two hosts', () => {
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'machine' })
     const { code, err } = await berth('drain', 'host-a', '--yes')
     expect(code, err).to.equal(1)
-    expect(err).to.match(/^machine +stay +a running virtual machine/m)
+    expect(err).to.match(/^machine +stay +the virtual machine cannot move while it runs/m)
     expect(err)
       .to.match(/^machine: failed: /m)
       .and.to.contain('1 of 1 guests stay on the host')

@@ -16,9 +16,10 @@ import { silentLog } from '../support/gateway/redis.js'
 import { MoveLab } from '../support/memory/move-lab.js'
 import { waitFor } from '../support/wait.js'
 
-const steps = ['shutdown', 'copy', 'leave', 'stop', 'last', 'hand_over', 'remove'] as const
+const steps = ['shutdown', 'copy', 'leave', 'stop', 'last_changes', 'hand_over', 'remove'] as const
 const phases = ['before-run', 'after-run'] as const
 const ticketMs = 24 * 3_600_000
+const gib = 1024 ** 3
 
 describe('a move of a guest that fails or is interrupted', function () {
   let lab: MoveLab
@@ -49,8 +50,10 @@ describe('a move of a guest that fails or is interrupted', function () {
       'the target cannot run the received system',
       'unsupported',
       () => {
-        const checkReceived: Driver['checkReceived'] = () =>
-          Promise.reject(new BerthError('invalid', 'unsupported', 'a fault of the test'))
+        const checkReceived: Driver['checkReceived'] = (_volume, diskBytes) => {
+          expect(diskBytes).to.equal(10 * gib)
+          return Promise.reject(new BerthError('invalid', 'unsupported', 'a fault of the test'))
+        }
         Object.assign(lab.target.host.driver, { checkReceived })
       },
     ],
@@ -97,7 +100,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     const { faults } = lab.target.host
     let error: unknown
     lab.source.observer = async ({ step, phase }) => {
-      if (step !== 'last' || phase !== 'before-run' || error !== undefined) return
+      if (step !== 'last_changes' || phase !== 'before-run' || error !== undefined) return
       const released = new AbortController()
       faults.prepare = async () => void (await once(released.signal, 'abort'))
       error = await copyLast(request.operationId, guest, 100).catch((cause: unknown) => cause)
@@ -110,7 +113,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     await lab.expectOnlyAt('host-b', guest)
   })
 
-  /** Runs the last transfer of a move (step `last`) outside of the move's operation, with another time limit. */
+  /** Runs the last transfer of a move (step `last_changes`) outside of the move's operation, with another time limit. */
   async function copyLast(operationId: string, { uuid }: Guest, withinMs: number): Promise<void> {
     const { context, engine } = lab.source.domain
     const step = {
@@ -121,10 +124,42 @@ describe('a move of a guest that fails or is interrupted', function () {
       signal: new AbortController().signal,
       log: silentLog,
       report: () => undefined,
+      noteDowntime: () => undefined,
       yieldWhile: <T>(work: Promise<T>) => work,
     }
     await copyStopped({ context, readTraffic: async () => null }, step, withinMs)
   }
+
+  it('ends the process of an arriving guest before it makes another disk, since older agents repeat live moves', async () => {
+    const guest = await lab.addGuest()
+    const { running } = lab.target.host.driver
+    let isRunning = true
+    lab.source.observer = ({ step, phase }) => {
+      if (step === 'last_changes' && phase === 'before-run') lab.target.host.driver.run(guest.uuid)
+      if (step === 'last_changes' && phase === 'after-run') isRunning = running.has(guest.uuid)
+    }
+    expect(await lab.move(guest)).to.equal('done')
+    expect(isRunning).to.equal(false)
+    await lab.expectOnlyAt('host-b', guest)
+    // Older agents have a step with this name, and must not find it: they would continue a live move there.
+    expect(lab.source.domain.kinds.migrate.steps.map(({ name }) => name)).to.deep.equal(steps)
+  })
+
+  it('repeats the end of the process on the source until it succeeds', async () => {
+    const guest = await lab.addGuest()
+    const { faults } = lab.source.host
+    lab.source.observer = ({ step, phase }) => {
+      if (step !== 'remove' || phase !== 'before-run') return
+      lab.source.host.driver.run(guest.uuid)
+      faults.kill = () => {
+        delete faults.kill
+        throw new Error('a fault of the test')
+      }
+    }
+    expect(await lab.move(guest)).to.equal('done')
+    expect(faults.kill).to.equal(undefined)
+    await lab.expectOnlyAt('host-b', guest)
+  })
 
   for (const step of steps)
     for (const phase of phases) {

@@ -60,7 +60,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await codeOf(lab.fleet.moveGuest(lab.requestFor(guest)))).to.equal('offline_required')
     const { certificatePem: ticket } = getIdentity(join(lab.source.stateDir, 'identity'))
     const target = { toHostId: 'host-b', toAddress: 'b:1', toSerials: [], ticket, bandwidthMbps: 0 }
-    const value = { uuid: guest.uuid, generation: 0, ...target, offline: false }
+    const value = { uuid: guest.uuid, generation: 0, ...target, offline: false, live: false, maxDowntimeMs: 0 }
     const order = { $case: 'migrate', value } as const
     const submitted = lab.fleet.agent('host-a').operations.submitOperation({
       operationId: randomUUID(),
@@ -112,9 +112,17 @@ describe('a fleet that moves guests between hosts', function () {
 
   it('refuses a target without enough unallocated memory', async () => {
     const guest = await lab.addGuest()
-    const request = { generation: 0, fromHostId: 'host-a', guest, overcommit: { cpu: 0, ram: 0.0001, disk: 0 } }
+    const request = {
+      generation: 0,
+      fromHostId: 'host-a',
+      guest,
+      overcommit: { cpu: 0, ram: 0.0001, disk: 0 },
+      liveFacts: '',
+    }
     for (const moveId of ['', 'm'])
-      expect(await codeOf(lab.target.domain.arrivals.expect({ ...request, moveId }))).to.equal('resource_exhausted')
+      expect(await codeOf(lab.target.domain.arrivals.reservations.expect({ ...request, moveId }))).to.equal(
+        'resource_exhausted',
+      )
     expect(findAt(lab.target, guest)).to.equal(undefined)
   })
 
@@ -146,9 +154,16 @@ describe('a fleet that moves guests between hosts', function () {
 
   /** Tells an agent, as the gateway does, that this guest is about to arrive from `host-a`. */
   const expectAt = (agent: LabAgent, guest: Guest, moveId: string, generation: number) =>
-    agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest, overcommit: undefined })
+    agent.domain.arrivals.reservations.expect({
+      moveId,
+      generation,
+      fromHostId: 'host-a',
+      guest,
+      overcommit: undefined,
+      liveFacts: '',
+    })
   const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>
-    agent.domain.arrivals.appoint({ uuid, generation, isOwner })
+    agent.domain.arrivals.decisions.appoint({ uuid, generation, isOwner })
   const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)
 
   it('keeps the data of the current move if a late request of an earlier move arrives', async () => {
@@ -217,9 +232,9 @@ describe('a fleet that moves guests between hosts', function () {
 
   it('cancels a move if the target does not answer the reservation', async () => {
     const guest = await lab.addGuest()
-    const { arrivals } = lab.target.domain
-    const reserve = arrivals.expect.bind(arrivals)
-    arrivals.expect = async (request) => {
+    const { reservations } = lab.target.domain.arrivals
+    const reserve = reservations.expect.bind(reservations)
+    reservations.expect = async (request) => {
       if (request.moveId !== '') throw new UnansweredError(true, new Error('a fault of the test'))
       return reserve(request)
     }
@@ -227,7 +242,7 @@ describe('a fleet that moves guests between hosts', function () {
       await lab.fleet.moveGuest(lab.requestFor(guest)).catch(() => undefined)
       await lab.expectOnlyAt('host-a', guest)
     } finally {
-      arrivals.expect = reserve
+      reservations.expect = reserve
     }
   })
 

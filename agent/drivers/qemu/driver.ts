@@ -35,11 +35,13 @@ import { FileSystemFreezer } from './freezing.js'
 import { GuestNames } from '../common/guest-names.js'
 import { listensInside } from './inside.js'
 import { MachineUsage } from './machine-usage.js'
+import { QemuLiveMoves } from './live.js'
 import { Machines } from './machines.js'
 import { qemuPaths, type QemuPaths } from './paths.js'
 import { observeMachines, readMachineProcessors } from './observe.js'
 import { Power, type PowerContext } from './power.js'
 import { resizeMachine } from './resize.js'
+import { refuseLarge } from './received-files.js'
 import { refuseUnsupported } from './start.js'
 import { QemuRuntimeReader } from './runtime.js'
 import { clearMachine } from './stop.js'
@@ -77,6 +79,7 @@ export class QemuDriver implements Driver {
   readonly #usage: MachineUsage
   readonly #freezing: FileSystemFreezer
   readonly #moves: GroupMoves
+  readonly live: QemuLiveMoves
   readonly #listeners: ((uuid: string, event: GuestEvent) => void)[] = []
 
   constructor(
@@ -101,6 +104,7 @@ export class QemuDriver implements Driver {
     })
     this.#usage = new MachineUsage(this.#paths, this.#machines, this.#facts)
     this.#power = new Power(this.#context)
+    this.live = new QemuLiveMoves(() => this.#context)
     this.#access = new QemuAccess({ ...this.#context, keyFile: options.keyFile })
     this.#freezing = new FileSystemFreezer({
       runOf: (name) => this.#paths.runOf(name),
@@ -160,8 +164,9 @@ export class QemuDriver implements Driver {
     return trimDisk(volume)
   }
 
-  async checkReceived(volume: string): Promise<void> {
+  async checkReceived(volume: string, diskBytes: number): Promise<void> {
     refuseUnsupported(await readDiskSystem(volume))
+    await refuseLarge(volume, diskBytes)
   }
 
   async configure(machine: Machine): Promise<void> {
@@ -300,8 +305,9 @@ export class QemuDriver implements Driver {
   }
 
   get #context(): PowerContext {
-    const { driversCd, namePrefix } = this.options
+    const { driversCd, namePrefix, log } = this.options
     return {
+      log,
       paths: this.#paths,
       runtime: this.#runtime,
       machines: this.#machines,

@@ -8,6 +8,8 @@ export interface LaunchRecord {
   readonly acceleration: 'kvm' | 'tcg'
   readonly processors: number
   readonly memoryMib: number
+  /** Result of `hashDevices`. Undefined: an older version of the agent started the guest. */
+  readonly devices?: string
   /** Addresses with which the guest's system is configured. */
   readonly ipv6Addresses: readonly string[]
   /** Addresses in the seed, which the guest reads when it reboots by itself. Undefined: same as `ipv6Addresses`. */
@@ -21,18 +23,22 @@ export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): Laun
 
 export async function writeLaunched(
   file: string,
-  { limits, nic }: Machine,
-  acceleration: LaunchRecord['acceleration'],
+  machine: Machine,
+  { acceleration, devices, arrival }: Pick<LaunchRecord, 'acceleration' | 'devices'> & { arrival?: ArrivedLaunch },
 ): Promise<void> {
-  const { ipv6Addresses } = nic
+  const { limits, nic } = machine
   const launched: LaunchRecord = {
     acceleration,
-    processors: processorsOf(limits),
-    memoryMib: memoryMibOf(limits),
-    ipv6Addresses,
+    processors: arrival?.processors ?? processorsOf(limits),
+    memoryMib: arrival?.memoryMib ?? memoryMibOf(limits),
+    ipv6Addresses: arrival?.ipv6Addresses ?? nic.ipv6Addresses,
+    ...(devices === undefined ? {} : { devices }),
   }
   await replaceLaunched(file, launched)
 }
+
+/** Parameters of a guest that was started on another host. */
+export type ArrivedLaunch = Pick<LaunchRecord, 'processors' | 'memoryMib' | 'ipv6Addresses'>
 
 export function replaceLaunched(file: string, launched: LaunchRecord): Promise<void> {
   return replaceFile(file, `${JSON.stringify(launched)}\n`, 0o600)

@@ -1,17 +1,20 @@
 import { readProcessors } from '../common/processors.js'
 import type { ObservedGuest } from '../contract.js'
+import { isPausedByMove } from './continue-guest.js'
 import type { PowerContext } from './power.js'
 
 type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePrefix' | 'paths' | 'runtime'>
 
 /** Lists the guests that have a process, and starts to watch for the end of each. */
-export function observeMachines({ configs, machines, namePrefix, runtime }: Context): ObservedGuest[] {
+export function observeMachines({ configs, machines, namePrefix, paths, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)
     const { state, process } = runtime.read(name)
     if (uuid === undefined || !process || state === 'stopped') return []
     if (state === 'starting') return [{ uuid, state }]
     machines.track(name, uuid, process)
+    // A guest that its move has paused does not run. If this host owns it, the reconciler starts it, and it continues.
+    if (isPausedByMove(paths.runOf(name))) return []
     const { pid, startTime } = process
     return [{ uuid, state: machines.hasShutDown(name) ? 'stopping' : 'running', pid, startTime }]
   })

@@ -26,6 +26,14 @@ export interface RunPaths {
   readonly ended: string
   /** File that exists while the guest's file systems are frozen, or may be. */
   readonly frozen: string
+  /** File that exists while QEMU receives the memory of a guest from another host, until the guest runs here. */
+  readonly arriving: string
+  /** File that exists from before this guest's move may leave it paused, until it runs again or its QEMU has ended. */
+  readonly leaving: string
+  /** Socket of an arriving guest's QEMU, which receives the memory. */
+  readonly incoming: string
+  /** Socket of the agent to which QEMU sends the memory of a guest that moves to another host. */
+  readonly outgoing: string
   readonly monitor: string
   readonly secondMonitor: string
   readonly serial: string
@@ -60,6 +68,10 @@ function runPaths(directory: string): RunPaths {
     launched: at('launched.json'),
     ended: at('ended'),
     frozen: at('frozen'),
+    arriving: at('arriving'),
+    leaving: at('leaving'),
+    incoming: at('work/incoming'),
+    outgoing: at('work/outgoing'),
     monitor: at('qmp'),
     secondMonitor: at('qmp2'),
     serial: at('serial'),

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { Machine } from '../machine.js'
 import { plainSystem } from './disk-system.js'
 import { planMedia } from './plan-disks.js'
+import { hashDevices } from './hash-devices.js'
 import { memoryMibOf, planCommand, processorsOf } from './plan-command.js'
 
 const mib = 1024 ** 2
@@ -123,4 +124,36 @@ describe('sizes of a virtual machine', () => {
 
   it('include the memory, rounded down to whole MiB', () =>
     expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
+})
+
+describe('the command line of a guest that arrives from another host', () => {
+  const arrival = { board: 'pc-q35-7.1', processors: 2, memoryMib: 256 }
+  const command = planCommand(machine, { ...facts, arrival })
+
+  it('waits for the memory, and does not run the guest', () =>
+    expect(command.slice(-3)).to.deep.equal(['-S', '-incoming', 'unix:incoming']))
+
+  it('has the board, the processors and the memory of the other host', () => {
+    expect(valuesOf(command, '-machine')[0]).to.match(/^pc-q35-7\.1,/)
+    expect([...valuesOf(command, '-smp'), ...valuesOf(command, '-m')].join()).to.match(/^2,.*,256M$/)
+  })
+
+  it('has the same devices although names, rates and board differ', () => {
+    const limits = { ...machine.limits, vcpuMilli: 2000, memoryBytes: 256 * mib, ioReadBytesPerSec: 0 }
+    const there = hashDevices({ ...machine, id: 9, limits }, { ...facts, name: 'other-9' })
+    expect(hashDevices(machine, { ...facts, arrival })).to.equal(there)
+  })
+
+  for (const [name, other, change] of [
+    ['address', { nic: { ...machine.nic, mac: 'be:be:0a:40:00:09' } }, {}],
+    ['acceleration', {}, { acceleration: 'kvm' }],
+    ['firmware', {}, { system: { ...plainSystem, tpm: true } }],
+  ] as const)
+    it(`has other devices with another ${name}`, () =>
+      expect(hashDevices({ ...machine, ...other }, { ...facts, ...change })).to.not.equal(hashDevices(machine, facts)))
+
+  it('refuses a board with further options', () =>
+    expect(() => planCommand(machine, { ...facts, arrival: { ...arrival, board: 'pc-q35-7.2,x=y' } })).to.throw(
+      'board',
+    ))
 })

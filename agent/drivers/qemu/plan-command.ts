@@ -8,6 +8,16 @@ export interface CommandFacts {
   readonly acceleration: 'kvm' | 'tcg'
   readonly system: DiskSystem
   readonly media: readonly Medium[]
+  /** Set if the guest's memory arrives from another host. QEMU then waits for the memory, and stays paused after it. */
+  readonly arrival?: Arrival
+}
+
+/** Properties of a running guest that its QEMU on another host must have, too. */
+export interface Arrival {
+  /** Version of the board, for example `pc-q35-7.2`. */
+  readonly board: string
+  readonly processors: number
+  readonly memoryMib: number
 }
 
 const mib = 1024 ** 2
@@ -81,7 +91,16 @@ export function planCommand(machine: Machine, facts: CommandFacts): string[] {
     '-device',
     'pvpanic-pci',
     ...(system.tpm ? planTpm() : []),
+    ...(facts.arrival ? ['-S', '-incoming', `unix:${incomingSocket}`] : []),
   ]
+}
+
+/** Socket in QEMU's working directory on which QEMU waits for the memory of an arriving guest. */
+export const incomingSocket = 'incoming'
+
+/** Returns the limits with which a guest was started on another host. */
+export function limitsOf({ processors, memoryMib }: Arrival): Pick<Machine['limits'], 'vcpuMilli' | 'memoryBytes'> {
+  return { vcpuMilli: processors * 1000, memoryBytes: memoryMib * mib }
 }
 
 /** Plans the balloon, through which QEMU asks the guest for its memory usage. */
@@ -90,7 +109,8 @@ function planBalloon(): string[] {
   return ['-device', `virtio-balloon-pci,id=${parts.balloon},deflate-on-oom=on,free-page-reporting=on,${asks}`]
 }
 
-function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts): string[] {
+function planBoard(machine: Machine, { acceleration, system, arrival }: CommandFacts): string[] {
+  const limits = { ...machine.limits, ...(arrival ? limitsOf(arrival) : {}) }
   const tcg = `tcg,thread=multi,tb-size=${translationCacheMib}`
   const processors = processorsOf(limits)
   return [
@@ -119,7 +139,7 @@ function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts):
   ]
 }
 
-function planProcessor(acceleration: 'kvm' | 'tcg', { os }: DiskSystem): string {
+function planProcessor(acceleration: 'kvm' | 'tcg', { os }: Pick<DiskSystem, 'os'>): string {
   if (acceleration === 'tcg') return translatedCpu
   return os === 'windows' ? ['host', ...enlightenments].join(',') : 'host'
 }
@@ -129,11 +149,12 @@ function clockOf({ os }: DiskSystem): string {
 }
 
 /** Plans board and firmware. With Secure Boot, the variables can only be written in SMM, which guests cannot enter. */
-function planFirmware({ media, system }: CommandFacts): string[] {
+function planFirmware({ media, system, arrival }: CommandFacts): string[] {
   const isUefi = media.some(({ name }) => name === 'vars')
   const flash = isUefi ? ',pflash0=code,pflash1=vars' : ''
   const smm = isUefi && system.secureBoot ? 'on' : 'off'
-  const board = ['-machine', `q35,usb=off,vmport=off,dump-guest-core=off,smm=${smm}${flash}`]
+  const version = arrival ? check('board', arrival.board) : 'q35'
+  const board = ['-machine', `${version},usb=off,vmport=off,dump-guest-core=off,smm=${smm}${flash}`]
   return smm === 'on' ? [...board, '-global', 'driver=cfi.pflash01,property=secure,value=on'] : board
 }
 
@@ -198,10 +219,14 @@ function planScreen({ os }: DiskSystem): string[] {
   return [...card, ...pointer, '-vnc', 'unix:vnc,share=force-shared'] // no viewer can disconnect another viewer
 }
 
+/** Version of the board, as QEMU names it. */
+export const boardPattern = /^pc-q35-\d{1,2}\.\d{1,2}$/
+
 const patterns = {
   name: /^[a-z]{1,8}-\d{1,10}$/,
   uuid: /^[0-9a-f-]{36}$/,
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
+  board: boardPattern,
 } as const
 
 function check(what: keyof typeof patterns, value: string): string {

@@ -1,4 +1,5 @@
 import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import type { Logger } from 'pino'
 import { allEnded } from '../../../shared/all-ended.js'
 import { BerthError } from '../../../shared/errors.js'
 import { findFirmwareHindrance, firmwareFiles } from '../../host/guest/firmware.js'
@@ -9,12 +10,14 @@ import { waitUntil } from '../common/wait.js'
 import { systemVolumeOf, type Machine } from '../machine.js'
 import type { AccelerationWatch } from './acceleration-watch.js'
 import { tapOf } from './connect.js'
+import { continueGuest } from './continue-guest.js'
 import { ensureGroups, planGroupLimits } from './groups.js'
-import { writeLaunched } from './launched.js'
+import { writeLaunched, type ArrivedLaunch } from './launched.js'
 import type { Machines } from './machines.js'
 import { readDiskSystem, type DiskSystem } from './disk-system.js'
 import { tpmOf, type QemuPaths, type RunPaths } from './paths.js'
-import { planCommand } from './plan-command.js'
+import { hashDevices } from './hash-devices.js'
+import { planCommand, type Arrival, type CommandFacts } from './plan-command.js'
 import { planMedia } from './plan-disks.js'
 import { clearMachine, type QemuStopContext } from './stop.js'
 
@@ -25,18 +28,22 @@ export interface QemuStartContext extends QemuStopContext {
   readonly acceleration: Pick<AccelerationWatch, 'now' | 'look'>
   /** Path of a CD with drivers for Windows. */
   readonly driversCd?: string
+  readonly log: Logger
 }
 
 export interface StartOrder {
   readonly signal: AbortSignal
   /** Called when the tap exists, which is before the guest runs. */
   readonly connected?: () => Promise<void>
+  /** Set if the guest's memory arrives from another host. QEMU then waits for it, and the guest does not run yet. */
+  readonly arrival?: Arrival & ArrivedLaunch
 }
 
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns when its QEMU answers. Does nothing for a running guest. If a killed agent has left a
+ * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. A guest that its move has
+ * paused continues. Only the host that owns the guest may call this. If a killed agent has left a
  * launch-machine.pl that is about to start the guest, the function waits for this program.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
  * then runs.
@@ -53,23 +60,44 @@ export async function startMachine(
   const { state, process } = runtime.read(name)
   if (state === 'running' && process) {
     machines.track(name, machine.uuid, process)
-    return connected()
+    const [connecting] = await Promise.allSettled([connected()])
+    if (await continueGuest(context, name)) return throwReason(connecting)
   }
   await clearMachine(context, name)
   signal.throwIfAborted()
-  const connecting = await launch(context, machine, { name, connected })
-  if (connecting.status === 'rejected') throw connecting.reason
+  throwReason(await launch(context, machine, { name, connected }))
+}
+
+function throwReason(outcome: PromiseSettledResult<void>): void {
+  if (outcome.status === 'rejected') throw outcome.reason
+}
+
+/** Starts a QEMU that waits for the guest's memory from another host. Ends an earlier QEMU of the guest. */
+export async function launchArriving(
+  context: QemuStartContext,
+  machine: Machine,
+  order: Required<Pick<StartOrder, 'arrival'>> & Pick<StartOrder, 'signal'>,
+): Promise<void> {
+  const { paths, machines } = context
+  const name = paths.nameOf(machine.id)
+  machines.forget(name)
+  await clearMachine(context, name)
+  order.signal.throwIfAborted()
+  const { directory, arriving } = paths.runOf(name)
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  writeFileSync(arriving, '', { mode: 0o600 })
+  await launch(context, machine, { name, connected: async () => undefined, arrival: order.arrival })
 }
 
 /** Launches QEMU and runs `connected`. Returns the outcome of `connected`. @throws {BerthError} `guest_start_failed` */
 async function launch(
   context: QemuStartContext,
   machine: Machine,
-  { name, connected }: { readonly name: string; readonly connected: () => Promise<void> },
+  { name, connected, arrival }: Pick<StartOrder, 'arrival'> & { name: string; connected: () => Promise<void> },
 ): Promise<PromiseSettledResult<void>> {
   const { machines, paths } = context
   try {
-    await startTracked(context, machine, name)
+    await startTracked(context, machine, { name, ...(arrival && { arrival }) })
     const greeted = untilGreeted(machines, name, paths.runOf(name))
     const [[connecting]] = await allEnded([Promise.allSettled([connected()]), greeted])
     return connecting
@@ -82,11 +110,14 @@ async function launch(
   }
 }
 
-async function startTracked(context: QemuStartContext, machine: Machine, name: string): Promise<void> {
+type Launch = Pick<StartOrder, 'arrival'> & { readonly name: string }
+
+async function startTracked(context: QemuStartContext, machine: Machine, launch: Launch): Promise<void> {
   const { machines, paths } = context
+  const { name } = launch
   const run = paths.runOf(name)
   prepareDirectory(run, machine.isolation.userIdBase)
-  const pid = await startProcess(context, machine, name)
+  const pid = await startProcess(context, machine, launch)
   const process = findLiveProcess(pid)
   if (!process) throw new Error('QEMU ended immediately after its start')
   machines.track(name, machine.uuid, process)
@@ -108,35 +139,46 @@ function prepareDirectory(run: RunPaths, userId: number): void {
   writeFileSync(run.log, '', { mode: 0o600 })
 }
 
-async function startProcess(context: QemuStartContext, machine: Machine, name: string): Promise<number> {
+async function startProcess(context: QemuStartContext, machine: Machine, { name, arrival }: Launch): Promise<number> {
   const { paths, facts } = context
   const acceleration = context.acceleration.now
   const run = paths.runOf(name)
   const { nic, isolation } = machine
   const volume = systemVolumeOf(machine)
-  const [system] = await allEnded([readDiskSystem(volume), writeLaunched(run.launched, machine, acceleration.kind)])
+  const system = await readDiskSystem(volume)
   refuseUnsupported(system)
-  const firmware = firmwareFiles(system)?.code
-  const { driversCd } = context
-  const media = planMedia(machine, {
-    system,
-    seed: paths.seedOf(name),
-    ...(driversCd === undefined ? {} : { driversCd }),
-    ...(firmware === undefined ? {} : { firmware }),
-  })
+  const command = { name, ...(arrival && { arrival }), ...planFacts(context, machine, system) }
+  const devices = hashDevices(machine, command)
+  await writeLaunched(run.launched, machine, { acceleration: acceleration.kind, devices, ...(arrival && { arrival }) })
   return launchMachine({
     lock: run.lock,
     work: run.work,
     log: run.log,
-    files: media,
+    files: command.media,
     groups: ensureGroups(facts, paths.groupOf(name), planGroupLimits(machine, acceleration.kind)),
     sockets: { qmp: run.monitor, qmp2: run.secondMonitor, serial: run.serial, agent: run.agent },
     tap: tapOf(nic),
     userId: isolation.userIdBase,
     ...(system.tpm ? { tpm: tpmOf(volume) } : {}),
     ...(acceleration.groupId === undefined ? {} : { groupId: acceleration.groupId }),
-    command: planCommand(machine, { name, acceleration: acceleration.kind, system, media }),
+    command: planCommand(machine, command),
   })
+}
+
+/** Plans the facts about this host and the guest's system on which the command line depends. */
+export function planFacts(
+  { acceleration, paths, driversCd }: Pick<QemuStartContext, 'acceleration' | 'paths' | 'driversCd'>,
+  machine: Machine,
+  system: DiskSystem,
+): Pick<CommandFacts, 'acceleration' | 'system' | 'media'> {
+  const firmware = firmwareFiles(system)?.code
+  const media = planMedia(machine, {
+    system,
+    seed: paths.seedOf(paths.nameOf(machine.id)),
+    ...(driversCd === undefined ? {} : { driversCd }),
+    ...(firmware === undefined ? {} : { firmware }),
+  })
+  return { acceleration: acceleration.now.kind, system, media }
 }
 
 /** @throws {BerthError} `unsupported` if the host lacks a program or file that the system needs */

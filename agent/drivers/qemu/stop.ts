@@ -66,8 +66,9 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)
-  const files = [run.work, run.launched, run.frozen, run.monitor, run.secondMonitor, run.serial, run.agent]
-  for (const file of files) rmSync(file, { recursive: true, force: true })
+  const sockets = [run.monitor, run.secondMonitor, run.serial, run.agent]
+  for (const file of [run.work, run.launched, run.frozen, run.arriving, run.leaving, ...sockets])
+    rmSync(file, { recursive: true, force: true })
   boundLog(run.log)
 }
 

@@ -5,7 +5,7 @@ import { BerthError } from '../../../shared/errors.js'
 import { createPeerCheck, identityDnsName } from '../../../shared/identity.js'
 import { splitHostPort } from '../../../shared/join-token.js'
 import { getIdentity } from '../../enrollment/identity.js'
-import { transferProtocol } from './frame-stream.js'
+import { memoryProtocol, transferProtocol } from './frame-stream.js'
 
 /** The agent of the target, and the ticket for the transfer. */
 export interface TransferTarget {
@@ -18,6 +18,8 @@ export interface TransferTarget {
   readonly ticket: string
   /** Private key of the ticket, in PEM. */
   readonly key: string
+  /** True for the connection that carries the memory of a running guest. */
+  readonly isForMemory?: boolean
 }
 
 /** Time in ms without any data after which a connection attempt fails. */
@@ -26,7 +28,7 @@ const silenceMs = 120_000
 /** Connects to the target with mutual TLS. @throws {BerthError} `target_unreachable` */
 export async function connectTarget(
   stateDir: string,
-  { hostId, address, serials, ticket, key }: TransferTarget,
+  { hostId, address, serials, ticket, key, isForMemory = false }: TransferTarget,
   signal: AbortSignal,
 ): Promise<TLSSocket> {
   const own = getIdentity(join(stateDir, 'identity'))
@@ -40,7 +42,7 @@ export async function connectTarget(
     key,
     minVersion: 'TLSv1.3',
     ciphers: 'DEFAULT@SECLEVEL=2',
-    ALPNProtocols: [transferProtocol],
+    ALPNProtocols: [isForMemory ? memoryProtocol : transferProtocol],
     checkServerIdentity: (_name, certificate) => problemOf(() => void check(certificate)),
   })
   socket.setTimeout(silenceMs, () =>

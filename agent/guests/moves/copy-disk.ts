@@ -2,13 +2,14 @@ import { BerthError } from '../../../shared/errors.js'
 import type { StepContext } from '../../operations/types.js'
 import type { BackupContext } from '../context.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
-import { connectTarget } from './connect-target.js'
+import { connectTarget, type TransferTarget } from './connect-target.js'
 import { DiskSender } from './disk-sender.js'
 import { readIsWanted } from './leave.js'
 import type { MovedTraffic, MoveInput } from './move-input.js'
 import { makeManifest } from './manifest.js'
+import { findParent, needsRound, refuseSlow, type SentDisk } from './plan-copy-rounds.js'
+import { findRound, sentId, sentPrefix } from './round-ids.js'
 import { openTicketKey, refuseShortTicket } from './ticket-key.js'
-import { findParent, needsRound, refuseSlow } from './plan-copy-rounds.js'
 
 export interface CopyParts {
   readonly context: BackupContext
@@ -16,7 +17,7 @@ export interface CopyParts {
   readonly readTraffic: (uuid: string) => Promise<MovedTraffic | null>
 }
 
-type Move = StepContext<MoveInput>
+export type Move = StepContext<MoveInput>
 
 const mib = 1024 * 1024
 /** Time limit in ms for the transfer while the guest is stopped. A longer transfer fails, and the guest stays here. */
@@ -24,36 +25,37 @@ const lastMs = 30 * 60_000
 /** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
 
-/** Returns the id of a hidden snapshot of a move. It begins with this move's id, so other moves do not use it. */
-function sentId(operationId: string, round: number | 'last'): string {
-  return `${sentPrefix(operationId)}${round}`
-}
-
-function sentPrefix(operationId: string): string {
-  return `move-${operationId.slice(0, 8)}-`
-}
-
-/** Sends the snapshots and the disk of a running guest. Then sends increments until an increment is small. */
+/** Sends the snapshots and the disk of a running guest, and then increments until these are small. */
 export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
   const { id: uuid } = step.subject
-  let newest = { bytes: 0, tookMs: 0 }
+  let newest: SentDisk = { bytes: 0, tookMs: 0 }
   await withSender(context, step, { stage: 'copying' }, async (sender) => {
     const has = await sender.list()
     const kept = context.store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
     for (const [index, id] of kept.entries())
       if (!has.has(id)) await sendNext(sender, has, { id, older: kept.slice(0, index) })
-    for (const sent: number[] = []; needsRound(sent);) {
-      const older = [...kept, ...(await listRounds(context, step))]
-      const id = await takeRound(context, step)
-      const startMs = performance.now()
-      const bytes = await sendNext(sender, has, { id, older })
-      newest = { bytes, tookMs: performance.now() - startMs }
-      sent.push(bytes)
-      for (const old of await listRounds(context, step)) if (old !== id) await context.volumes.deleteSnapshot(uuid, old)
-    }
+    for (const sent: number[] = []; needsRound(sent); sent.push(newest.bytes))
+      newest = await sendRound(context, step, sender, has)
   })
   refuseSlow(newest)
   await checkTarget(context, step)
+}
+
+/** Sends the changes of a running guest since the last round. @param has snapshots that the target has */
+export async function sendRound(
+  context: BackupContext,
+  step: Move,
+  sender: DiskSender,
+  has: Set<string>,
+): Promise<SentDisk> {
+  const startMs = performance.now()
+  const { id: uuid } = step.subject
+  const kept = context.store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
+  const older = [...kept, ...(await listRounds(context, step))]
+  const id = await takeRound(context, step)
+  const bytes = await sendNext(sender, has, { id, older })
+  for (const old of await listRounds(context, step)) if (old !== id) await context.volumes.deleteSnapshot(uuid, old)
+  return { bytes, tookMs: performance.now() - startMs }
 }
 
 /**
@@ -66,14 +68,34 @@ async function checkTarget(context: BackupContext, step: Move): Promise<void> {
   await withSender(context, step, { stage: 'checking the target' }, (sender) => sender.check(manifest))
 }
 
+/** The end of a move whose guest is only paused. */
+export interface PausedEnd {
+  /** Aborted when the guest must run again. */
+  readonly deadline: AbortSignal
+  /** @throws {BerthError} `memory_not_sent` unless the guest is still paused */
+  readonly check: () => Promise<void>
+  /** Sends the rest of the memory. Called when the target has the whole disk. */
+  readonly sendMemory: () => Promise<void>
+}
+
 /**
  * Sends the last increment and the guest's manifest. When this resolves, the target has the whole guest.
  * @throws {BerthError} `move_too_slow` if it takes too long
  */
 export async function copyStopped(parts: CopyParts, step: Move, withinMs = lastMs): Promise<void> {
   const deadline = AbortSignal.timeout(withinMs)
+  await slowAfter(deadline, () => sendLast(parts, step, { deadline, round: 'last' }))
+}
+
+/** Like `copyStopped`, for a guest that is only paused, with its memory. */
+export async function copyPaused(parts: CopyParts, step: Move, paused: PausedEnd): Promise<void> {
+  const { deadline } = paused
+  await slowAfter(deadline, () => sendLast(parts, step, { deadline, round: 'live-last', paused }))
+}
+
+async function slowAfter(deadline: AbortSignal, send: () => Promise<void>): Promise<void> {
   try {
-    await sendLast(parts, step, deadline)
+    await send()
   } catch (error) {
     if (!deadline.aborted) throw error
     const message = 'sending the last changes took too long: allow more bandwidth, or stop the container first'
@@ -81,20 +103,41 @@ export async function copyStopped(parts: CopyParts, step: Move, withinMs = lastM
   }
 }
 
-async function sendLast({ context, readTraffic }: CopyParts, step: Move, deadline: AbortSignal): Promise<void> {
+interface LastOptions {
+  readonly deadline: AbortSignal
+  readonly round: 'last' | 'live-last'
+  readonly paused?: PausedEnd
+}
+
+async function sendLast(parts: CopyParts, step: Move, { deadline, round, paused }: LastOptions): Promise<void> {
+  const { context, readTraffic } = parts
   const { store } = context
   const { id: uuid } = step.subject
   const trafficCount = await readTraffic(uuid)
-  const send = async (sender: DiskSender): Promise<void> => {
-    const has = await sender.list()
-    const id = sentId(step.operationId, 'last')
-    await store.mutex.run(uuid, () => takeHidden(context, uuid, id))
-    const record = store.get(uuid)
-    const older = [...record.snapshots.map((snapshot) => snapshot.id), ...(await listRounds(context, step))]
-    if (!has.has(id)) await sendNext(sender, has, { id, older })
-    await sender.finish(id, makeManifest(context, record, { trafficCount, isWanted: readIsWanted(store, uuid) }))
-  }
-  await withSender(context, step, { stage: 'sending the last changes', deadline }, send)
+  const id = sentId(step.operationId, round)
+  await withSender(context, step, { stage: 'sending the last changes', deadline }, async (sender) => {
+    await paused?.check()
+    await sendStill(context, step, { sender, id })
+    await paused?.check()
+    const isWanted = readIsWanted(store, uuid)
+    await sender.finish(id, makeManifest(context, store.get(uuid), { trafficCount, isWanted }), paused !== undefined)
+    await paused?.sendMemory()
+    if (paused) await sender.confirm()
+  })
+}
+
+/** Sends the disk of a guest that writes nothing now. */
+async function sendStill(
+  context: BackupContext,
+  step: Move,
+  { sender, id }: { readonly sender: DiskSender; readonly id: string },
+): Promise<void> {
+  const { id: uuid } = step.subject
+  const { store } = context
+  const has = await sender.list()
+  await store.mutex.run(uuid, () => takeHidden(context, uuid, id))
+  const older = [...store.get(uuid).snapshots.map((one) => one.id), ...(await listRounds(context, step))]
+  if (!has.has(id)) await sendNext(sender, has, { id, older })
 }
 
 /** Deletes the hidden snapshots that a move has taken and sent to the target. */
@@ -117,36 +160,33 @@ async function sendNext(
 }
 
 /** Returns the ids of the hidden snapshots of this move's rounds, oldest first. Interrupted rounds are included. */
-async function listRounds({ volumes }: BackupContext, { subject, operationId }: Move): Promise<string[]> {
-  const prefix = sentPrefix(operationId)
-  const rounds = (await volumes.listSnapshots(subject.id)).filter((id) => id.startsWith(prefix) && !id.endsWith('last'))
-  return rounds.sort((a, b) => roundOf(a) - roundOf(b))
+export async function listRounds({ volumes }: BackupContext, { subject, operationId }: Move): Promise<string[]> {
+  const numberOf = (id: string): number => findRound(operationId, id) ?? 0
+  const rounds = (await volumes.listSnapshots(subject.id)).filter((id) => numberOf(id) > 0)
+  return rounds.sort((a, b) => numberOf(a) - numberOf(b))
 }
 
 async function takeRound(context: BackupContext, step: Move): Promise<string> {
   const { id: uuid } = step.subject
   const last = (await listRounds(context, step)).at(-1)
-  const id = sentId(step.operationId, last === undefined ? 1 : roundOf(last) + 1)
+  const id = sentId(step.operationId, last === undefined ? 1 : findRound(step.operationId, last)! + 1)
   await context.store.mutex.run(uuid, () => takeHidden(context, uuid, id))
   return id
 }
 
-function roundOf(id: string): number {
-  return Number(id.slice(id.lastIndexOf('-') + 1))
-}
-
-/** Runs requests on a connection to the target until `deadline` is aborted. The task shows bytes and rate. */
-async function withSender(
+/** Connects to the target host for some requests, until `deadline` aborts. The task shows sent bytes and rate. */
+export async function withSender<T>(
   context: BackupContext,
   step: Move,
   { stage, deadline = step.signal }: { readonly stage: string; readonly deadline?: AbortSignal },
-  work: (sender: DiskSender) => Promise<void>,
-): Promise<void> {
+  work: (sender: DiskSender) => Promise<T>,
+): Promise<T> {
   const { subject, input } = step
-  const signal = AbortSignal.any([step.signal, deadline])
-  const { toHostId: hostId, toAddress: address, toSerials: serials, ticket, bandwidthMbps } = input
-  const key = openTicketKey(context, subject.id, input.ticketKey)
-  const socket = await connectTarget(context.config.state_dir, { hostId, address, serials, ticket, key }, signal)
+  const socket = await connectTarget(
+    context.config.state_dir,
+    targetOf(context, step),
+    AbortSignal.any([step.signal, deadline]),
+  )
   const usedBytes = (await context.volumes.usage([subject.id])).get(subject.id) ?? 0
   const startMs = performance.now()
   const onSent = (bytes: number): void => {
@@ -156,10 +196,21 @@ async function withSender(
       `${stage}: ${Math.round(bytes / mib)} MiB, ${rate.toFixed(1)} MiB/s`,
     )
   }
-  const sender = new DiskSender(socket, { transfers: context.transfers, uuid: subject.id, bandwidthMbps, onSent })
+  const sender = new DiskSender(socket, {
+    transfers: context.transfers,
+    uuid: subject.id,
+    bandwidthMbps: input.bandwidthMbps,
+    onSent,
+  })
   try {
-    await work(sender)
+    return await work(sender)
   } finally {
     sender.close()
   }
+}
+
+/** Returns the address of the target's agent, and this move's permission to connect. */
+export function targetOf(context: BackupContext, { subject, input }: Move): TransferTarget {
+  const { toHostId: hostId, toAddress: address, toSerials: serials, ticket } = input
+  return { hostId, address, serials, ticket, key: openTicketKey(context, subject.id, input.ticketKey) }
 }

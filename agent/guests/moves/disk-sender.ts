@@ -50,13 +50,30 @@ export class DiskSender {
     await this.#sendManifest({ kind: 'check' }, manifest)
   }
 
-  /** Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest. */
-  async finish(id: string, manifest: Manifest): Promise<void> {
-    await this.#sendManifest({ kind: 'finish', id }, manifest)
+  /** Lets the target prepare the arrival of a running guest, with the disk of the snapshot `id`. */
+  async prepare(id: string, facts: string): Promise<void> {
+    await this.#sendText({ kind: 'prepare', id }, facts)
+  }
+
+  /**
+   * Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest, except
+   * its memory if it moves `live`.
+   */
+  async finish(id: string, manifest: Manifest, live = false): Promise<void> {
+    await this.#sendManifest({ kind: 'finish', id, ...(live && { live }) }, manifest)
+  }
+
+  /** Checks that the target has all memory of the running guest. */
+  async confirm(): Promise<void> {
+    await this.#request({ kind: 'confirm' })
   }
 
   async #sendManifest(request: TransferRequest, manifest: Manifest): Promise<void> {
-    await this.#sendAll(request, [Buffer.from(JSON.stringify(manifest))], Promise.resolve())
+    await this.#sendText(request, JSON.stringify(manifest))
+  }
+
+  async #sendText(request: TransferRequest, text: string): Promise<void> {
+    await this.#sendAll(request, [Buffer.from(text)], Promise.resolve())
   }
 
   close(): void {

@@ -4,6 +4,8 @@ import { FrameReader, frameOf } from '../../../shared/framing.js'
 
 /** ALPN name of transfers on an agent's port. */
 export const transferProtocol = 'berth-transfer/1'
+/** ALPN name of connections that carry the memory of a running guest, as its driver sends it. */
+export const memoryProtocol = 'berth-memory/1'
 
 /** Size in bytes of the parts in which data is sent. A frame has at most 96 KiB. */
 const partBytes = 64 * 1024

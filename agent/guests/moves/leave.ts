@@ -10,6 +10,8 @@ import type { GuestStore } from '../record/guest-store.js'
 export interface LeavingDetails {
   /** True if the guest was meant to run before the move stopped it. */
   readonly isWanted: boolean
+  /** Time in ms since 1970 at which a guest was paused that moves while it runs. */
+  readonly pausedAtMs?: number
 }
 
 /** Interval in ms at which the journal is checked for the gateway's decision, in case a notification was missed. */
@@ -21,13 +23,18 @@ type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' 
  * Records that the guest is being stopped for its move. This host may start the guest again only after a decision that
  * the guest stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
  */
-export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
+export function leave(
+  store: GuestStore,
+  { subject: { id: uuid }, operationId: moveId, input }: MoveContext,
+  paused: Pick<LeavingDetails, 'pausedAtMs'> = {},
+): void {
   store.changes.transaction(() => {
     const { wanted, status } = store.get(uuid)
     if (!changeOwnership(store, uuid, { kind: 'leave', moveId, generation: input.generation }))
       return refuseOther(store, uuid, moveId)
-    writeDetails(store, uuid, { isWanted: wanted === 'running' } satisfies LeavingDetails)
-    store.update(uuid, { wanted: 'stopped', status: status === 'running' ? 'stopping' : status })
+    writeDetails(store, uuid, { isWanted: wanted === 'running', ...paused } satisfies LeavingDetails)
+    const isStopping = status === 'running' && paused.pausedAtMs === undefined
+    store.update(uuid, { wanted: 'stopped', status: isStopping ? 'stopping' : status })
   })
 }
 
@@ -51,9 +58,12 @@ export function stay(store: GuestStore, uuid: string): boolean {
     const { role } = readOwnership(store, uuid)
     if (role !== 'owner')
       throw conflict('guest_moving', 'the gateway has not decided yet which host owns the container')
-    const { isWanted } = readDetails(store, uuid) as Partial<LeavingDetails>
+    const { isWanted, pausedAtMs } = readDetails(store, uuid) as Partial<LeavingDetails>
     if (isWanted === undefined) return false
-    store.update(uuid, { status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
+    store.update(uuid, {
+      status: pausedAtMs === undefined ? 'stopped' : 'running',
+      wanted: isWanted ? 'running' : 'stopped',
+    })
     writeDetails(store, uuid, {})
     return true
   })
@@ -61,6 +71,11 @@ export function stay(store: GuestStore, uuid: string): boolean {
 
 export function readIsWanted(store: GuestStore, uuid: string): boolean {
   return (readDetails(store, uuid) as Partial<LeavingDetails>).isWanted ?? false
+}
+
+/** Returns the time at which a guest was paused that moves while it runs. Undefined: it was stopped. */
+export function readPausedAt(store: GuestStore, uuid: string): number | undefined {
+  return (readDetails(store, uuid) as Partial<LeavingDetails>).pausedAtMs
 }
 
 /** Records that the target has the whole guest, so that the gateway can make it the owner. */

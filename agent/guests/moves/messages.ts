@@ -16,8 +16,18 @@ const requestSchema = Type.Union([
   Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
   /** Asks whether the guest would still fit on the target. The guest's manifest follows as data. */
   Type.Object({ kind: Type.Literal('check') }),
-  /** Asks the target to make the guest's disk from this snapshot. The guest's manifest follows as data. */
-  Type.Object({ kind: Type.Literal('finish'), id: snapshotId }),
+  /**
+   * Asks the target to prepare the arrival of a running guest, with the disk of this snapshot. The driver's facts about
+   * the guest follow as data. The memory is then sent on a separate connection.
+   */
+  Type.Object({ kind: Type.Literal('prepare'), id: snapshotId }),
+  /**
+   * Asks the target to make the guest's disk from this snapshot. The guest's manifest follows as data. `live`: the
+   * arrival was prepared, and the guest's memory is about to end.
+   */
+  Type.Object({ kind: Type.Literal('finish'), id: snapshotId, live: Type.Optional(Type.Boolean()) }),
+  /** Asks whether the memory of the running guest has arrived completely. */
+  Type.Object({ kind: Type.Literal('confirm') }),
   /** Marks the end of the data of a request, and states its length. */
   Type.Object({ kind: Type.Literal('end'), bytes: Type.Integer({ minimum: 0 }) }),
 ])

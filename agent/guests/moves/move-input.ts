@@ -15,6 +15,10 @@ export interface MoveInput {
   readonly bandwidthMbps: number
   /** True if the guest is shut down before its disk is copied. Undefined in operations of older versions. */
   readonly offline?: boolean
+  /** True if a running virtual machine moves without a shutdown. Undefined in operations of older versions. */
+  readonly live?: boolean
+  /** Maximum expected duration in ms of the last part of the memory. Only with `live`. */
+  readonly maxDowntimeMs?: number
 }
 
 /** Traffic of the guest in the current period. */

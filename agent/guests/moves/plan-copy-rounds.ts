@@ -2,8 +2,14 @@ import { conflict } from '../../../shared/errors.js'
 
 const mib = 1024 * 1024
 
-/** If an increment has at most this size, the guest is stopped: the last increment will then be small, too. */
-const smallBytes = 8 * mib
+/** Length of a disk's stream in bytes, and the time in ms that it took. */
+export interface SentDisk {
+  readonly bytes: number
+  readonly tookMs: number
+}
+
+/** Once an increment has at most this many bytes, the guest is stopped: the last increment is then small, too. */
+export const smallBytes = 8 * mib
 /** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8
 
@@ -24,7 +30,7 @@ const maxInterruptionMs = 10 * 60_000
  * newest increment, and the guest would be stopped during this time.
  * @throws {BerthError} `move_too_slow`
  */
-export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: number }): void {
+export function refuseSlow(newest: SentDisk): void {
   if (newest.bytes <= smallBytes || newest.tookMs <= maxInterruptionMs) return
   const minutes = Math.round(newest.tookMs / 60_000)
   throw conflict(

@@ -28,14 +28,16 @@ describe('the receiver of a guest from another host', () => {
   const parts = (): ReceiverParts => ({
     log: pino({ level: 'silent' }),
     readPool: async () => ({ totalBytes: 100 * gib, usedBytes }),
-    arrivals: {
+    received: {
       check: () => {
         if (!isExpected)
           throw conflict('guest_moving', 'the target host does not expect the container from this host in this move')
       },
-      checkManifest: async () => Promise.reject(conflict('guest_changed', 'the addresses were changed')),
-      finish: async (_transfer, id) => void finishedWith.push(id),
+      checkNewest: async () => Promise.reject(conflict('guest_changed', 'the addresses were changed')),
+      prepare: () => expect.fail('the guest does not run'),
+      finish: async (_transfer, { snapshot }) => void finishedWith.push(snapshot),
     },
+    live: { confirm: () => expect.fail(), openMemory: () => expect.fail() },
     context: {
       store,
       transfers: {
@@ -90,8 +92,15 @@ describe('the receiver of a guest from another host', () => {
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
 
+  it('deletes earlier rounds of the move once it has a newer one', async () => {
+    const { source } = connect()
+    for (const id of ['a', 'move-m1-1', 'move-m1-2']) await sendData(source, { kind: 'disk', id }, 'disk')
+    expect(readReceived(store, uuid)).to.deep.equal({ a: 4, 'move-m1-2': 8 })
+    expect(listed).to.deep.equal(['a', 'move-m1-2'])
+  })
+
   it('no longer counts a snapshot as complete if a second transfer of it fails', async () => {
-    noteReceived(store, uuid, { id: 'a', bytes: 4 })
+    noteReceived(store, uuid, 'm1', { id: 'a', bytes: 4 })
     const { source, running } = connect()
     expect(codeOf(await sendData(source, { kind: 'disk', id: 'a' }, 'disk', 5))).to.equal('bad_stream')
     expect(readReceived(store, uuid)).to.deep.equal({})
@@ -105,8 +114,8 @@ describe('the receiver of a guest from another host', () => {
     expect(finishedWith).to.deep.equal([])
   })
 
-  it('refuses data when all snapshots of the move together exceed their limit', async () => {
-    noteReceived(store, uuid, { id: 'a', bytes: 20 * gib })
+  it('refuses data once all snapshots of the move together exceed their limit', async () => {
+    noteReceived(store, uuid, 'm1', { id: 'a', bytes: 20 * gib })
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
     expect(kills).to.equal(1)
   })

@@ -5,15 +5,18 @@ import type { ReceiveProcess } from '../../host/disk/btrfs-stream.js'
 import type { PoolCapacity } from '../../storage/pool.js'
 import { refuseFull } from '../../storage/room.js'
 import type { BackupContext } from '../context.js'
-import type { Arrivals, TransferIdentity } from './arrivals.js'
+import type { TransferIdentity } from './arrival-details.js'
 import { FrameStream, writeTo } from './frame-stream.js'
+import type { LiveArrivals } from './live-target.js'
 import { parseRequest, type TransferAnswer, type TransferRequest } from './messages.js'
 import { forgetReceived, noteReceived, planStreamBytes, readReceived } from './received-disks.js'
+import type { ReceivedGuests } from './received-guests.js'
 
 const mib = 1024 ** 2
 /** Time in ms that the connection stays open after an error, so that the source can receive the error. */
 const lingerMs = 5000
 const maxManifestBytes = 16 * mib
+const maxFactsBytes = mib
 /** Received bytes after which the state of the move and the free space of the pool are checked again. */
 const checkEveryBytes = 32 * mib
 /** Interval in ms of checks whether this host still expects the guest. */
@@ -21,7 +24,8 @@ const checkEveryMs = 10_000
 
 export interface ReceiverParts {
   readonly context: Pick<BackupContext, 'transfers' | 'store'>
-  readonly arrivals: Pick<Arrivals, 'check' | 'checkManifest' | 'finish'>
+  readonly received: Pick<ReceivedGuests, 'check' | 'checkNewest' | 'prepare' | 'finish'>
+  readonly live: Pick<LiveArrivals, 'confirm' | 'openMemory'>
   readonly readPool: () => Promise<PoolCapacity>
   readonly log: Logger
 }
@@ -56,7 +60,7 @@ export class TransferReceiver {
   }
 
   #check(): void {
-    this.parts.arrivals.check(this.transfer)
+    this.parts.received.check(this.transfer)
   }
 
   /** Ends the connection if the move has ended. The source may be hostile and keep the connection open. */
@@ -80,7 +84,7 @@ export class TransferReceiver {
   }
 
   async #answer(request: TransferRequest): Promise<TransferAnswer> {
-    const { arrivals } = this.parts
+    const { received, live } = this.parts
     switch (request.kind) {
       case 'list':
         return { snapshots: await this.#listComplete() }
@@ -88,10 +92,16 @@ export class TransferReceiver {
         await this.#receive(request.id)
         return {}
       case 'check':
-        await arrivals.checkManifest(this.transfer, await this.#readManifest())
+        await received.checkNewest(this.transfer, await this.#readText(maxManifestBytes))
+        return {}
+      case 'prepare':
+        await received.prepare(this.transfer, this.#completeId(request.id), await this.#readText(maxFactsBytes))
         return {}
       case 'finish':
-        await arrivals.finish(this.transfer, this.#completeId(request.id), await this.#readManifest())
+        await this.#finish(request)
+        return {}
+      case 'confirm':
+        await live.confirm(this.transfer.uuid)
         return {}
       case 'end':
         throw conflict('bad_stream', 'the other host reported the end of data that it had not begun to send')
@@ -118,8 +128,10 @@ export class TransferReceiver {
     const bytes = await this.#readInto(process, maxBytes)
     this.#check()
     await transfers.confirm(uuid, id)
-    noteReceived(store, uuid, { id, bytes })
-    await this.#listComplete() // deletes all received snapshots that are not complete
+    // A newer connection of this move may be receiving a snapshot, which must not be deleted below.
+    if (this.socket.destroyed) throw conflict('connection_lost', 'the other host has ended the connection')
+    noteReceived(store, uuid, this.transfer.moveId, { id, bytes })
+    await this.#listComplete() // deletes all received snapshots that are not complete, or no longer needed
   }
 
   /** Passes received data to `process`, and waits until it has ended. @returns the number of bytes */
@@ -140,9 +152,14 @@ export class TransferReceiver {
     }
   }
 
-  async #readManifest(): Promise<string> {
+  async #finish({ id, live = false }: { readonly id: string; readonly live?: boolean }): Promise<void> {
+    const snapshot = this.#completeId(id)
+    await this.parts.received.finish(this.transfer, { snapshot, live }, await this.#readText(maxManifestBytes))
+  }
+
+  async #readText(maxBytes: number): Promise<string> {
     const parts: Buffer[] = []
-    await this.#readData(maxManifestBytes, async (data) => void parts.push(Buffer.from(data)))
+    await this.#readData(maxBytes, async (data) => void parts.push(Buffer.from(data)))
     return Buffer.concat(parts).toString()
   }
 

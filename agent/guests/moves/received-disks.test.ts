@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { unmeasuredSpace } from '../record/snapshots-and-backups.js'
-import { planStreamBytes } from './received-disks.js'
+import { planReceived, planStreamBytes } from './received-disks.js'
 
 const gib = 1024 ** 3
 const limits = {
@@ -22,15 +22,15 @@ describe('the size limit of the next disk stream of a move', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('is what remains of the size of the disk, its snapshots and the transfer rounds after all earlier streams', () => {
-    expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
-    expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
-    expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)
+  it('allows all streams together the size of the disk, its snapshots and the transfer rounds', () => {
+    expect(planStreamBytes(record, { a: 20 * gib })).to.equal(6 * gib)
+    expect(planStreamBytes(record, { a: 20 * gib, b: 5 * gib })).to.equal(gib)
+    expect(planStreamBytes(record, { a: 26 * gib, b: 5 * gib })).to.equal(0)
   })
 
   it('is higher if the guest may have more space for its snapshots', () => {
     const snapshotSpace = { ...unmeasuredSpace, limitBytes: 100 * gib }
-    expect(planStreamBytes({ ...record, snapshotSpace }, { a: 41 * gib })).to.equal(6 * gib)
+    expect(planStreamBytes({ ...record, snapshotSpace }, { a: 31 * gib })).to.equal(6 * gib)
   })
 
   it('refuses a move with more snapshots than the guest and the transfer rounds can have', () => {
@@ -39,4 +39,39 @@ describe('the size limit of the next disk stream of a move', () => {
       .to.throw()
       .with.property('code', 'bad_stream')
   })
+})
+
+describe('the snapshots that the target of a move keeps', () => {
+  const moveId = '0d7c3a52-7f43-4a3a-9a53-0c6b0f6f2b11'
+  const plan = (received: Readonly<Record<string, number>>, id: string) =>
+    Object.entries(planReceived(received, { moveId, disk: { id, bytes: 5 }, mostBytes: 100 }))
+
+  for (const [name, received, id, expected] of [
+    ['the first round', { s1: 30 }, 'move-0d7c3a52-1', { s1: 30, 'move-0d7c3a52-1': 5 }],
+    [
+      'a round instead of the earlier ones',
+      { s1: 30, 'move-0d7c3a52-1': 40 },
+      'move-0d7c3a52-2',
+      { s1: 30, 'move-0d7c3a52-2': 45 },
+    ],
+    [
+      'a round that contains at most the whole disk',
+      { 'move-0d7c3a52-9': 98 },
+      'move-0d7c3a52-10',
+      { 'move-0d7c3a52-10': 100 },
+    ],
+    [
+      'the newest round besides the last increment',
+      { 'move-0d7c3a52-3': 40 },
+      'move-0d7c3a52-live-last',
+      { 'move-0d7c3a52-3': 40, 'move-0d7c3a52-live-last': 5 },
+    ],
+    [
+      'rounds of another move',
+      { 'move-ffffffff-1': 40 },
+      'move-0d7c3a52-1',
+      { 'move-ffffffff-1': 40, 'move-0d7c3a52-1': 5 },
+    ],
+  ] as const)
+    it(`include ${name}`, () => expect(plan(received, id)).to.deep.equal(Object.entries(expected)))
 })

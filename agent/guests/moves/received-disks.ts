@@ -4,6 +4,7 @@ import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 import { planSpaceLimit } from '../snapshots/plan-snapshot-space.js'
 import { readDetails, writeDetails } from './change-ownership.js'
+import { findRound } from './round-ids.js'
 
 /*
  * The target host's journal of received snapshots, all of which are complete. A read-only subvolume may be incomplete:
@@ -13,10 +14,10 @@ import { readDetails, writeDetails } from './change-ownership.js'
 const gib = 1024 ** 3
 /** A btrfs stream may be longer than its data, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Each round sends at most 4/5 of the previous one, so all rounds send at most 5 times the first round. */
-const diskFactor = 5
-/** Maximum number of snapshots that the rounds of a move send. Rounds before a restart of the move count, too. */
-const maxRounds = 100
+/** The oldest snapshot, the newest round and the one that follows it may each have all data of the disk. */
+const diskFactor = 3
+/** Maximum number of snapshots that the target keeps for the rounds of a move. */
+const maxRounds = 10
 
 /** Length in bytes of the stream of each complete snapshot, by the snapshot's id. */
 export type ReceivedDisks = Readonly<Record<string, number>>
@@ -25,12 +26,39 @@ export function readReceived(store: GuestStore, uuid: string): ReceivedDisks {
   return (readDetails(store, uuid) as { received?: ReceivedDisks }).received ?? {}
 }
 
-/** Records that a snapshot is complete and durable. */
-export function noteReceived(store: GuestStore, uuid: string, { id, bytes }: { id: string; bytes: number }): void {
+/** A snapshot that was received completely. */
+export interface ReceivedDisk {
+  readonly id: string
+  /** Length of its stream. */
+  readonly bytes: number
+}
+
+/**
+ * Records that a snapshot is complete and durable, and forgets the rounds of the move that it replaces. The caller
+ * deletes these.
+ */
+export function noteReceived(store: GuestStore, uuid: string, moveId: string, disk: ReceivedDisk): void {
   store.changes.transaction(() => {
-    const received = { ...readReceived(store, uuid), [id]: bytes }
+    const mostBytes = lengthOf(store.get(uuid).spec.limits.diskGb * gib)
+    const received = planReceived(readReceived(store, uuid), { moveId, disk, mostBytes })
     writeDetails(store, uuid, { ...(readDetails(store, uuid) as object), received })
   })
+}
+
+/**
+ * Adds a received snapshot. The newest round replaces the earlier rounds of its move, since the source sends the next one
+ * as the difference to it. It contains their data, so its length becomes that of all, up to the length of a whole disk.
+ */
+export function planReceived(
+  received: ReceivedDisks,
+  { moveId, disk: { id, bytes }, mostBytes }: { moveId: string; disk: ReceivedDisk; mostBytes: number },
+): ReceivedDisks {
+  if (findRound(moveId, id) === undefined) return { ...received, [id]: bytes }
+  const isReplaced = ([one]: [string, number]): boolean => one === id || findRound(moveId, one) !== undefined
+  const entries = Object.entries(received)
+  const replaced = Object.fromEntries(entries.filter(isReplaced))
+  const others = Object.fromEntries(entries.filter((entry) => !isReplaced(entry)))
+  return { ...others, [id]: Math.min(mostBytes, bytes + sumReceived(replaced)) }
 }
 
 /** Forgets a snapshot that is about to be received again. */

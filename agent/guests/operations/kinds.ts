@@ -9,6 +9,7 @@ import { backupTargetCheckKind } from './backup-target-check.js'
 import { changeBootKind } from './change-boot.js'
 import { createKind } from './create.js'
 import type { CopyParts } from '../moves/copy-disk.js'
+import { LiveSender } from '../moves/live-sender.js'
 import { deleteKind } from './delete.js'
 import { migrateKind } from './migrate.js'
 import { reinstallKind } from './reinstall.js'
@@ -20,13 +21,19 @@ import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
+/** Parts of the agent that moves of guests to other hosts use. */
+export interface MoveParts {
+  readonly copy: CopyParts
+  readonly live: LiveSender
+}
+
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
 /** Returns the kinds of operations on guests, by their name in the protocol (`SubmitOperationRequest.order`). */
 export function guestKinds(
   context: BackupContext,
   capacity: HostCapacity,
-  readTraffic: CopyParts['readTraffic'] = async () => null,
+  moves: MoveParts = movesWithoutTraffic(context),
 ): GuestKinds {
   return {
     create: createKind(context, capacity),
@@ -44,6 +51,11 @@ export function guestKinds(
     backupDelete: backupDeleteKind(context),
     backupTargetCheck: backupTargetCheckKind(context),
     changeBoot: changeBootKind(context, capacity),
-    migrate: migrateKind(context, readTraffic),
+    migrate: migrateKind(moves.copy, moves.live),
   }
+}
+
+function movesWithoutTraffic(context: BackupContext): MoveParts {
+  const copy = { context, readTraffic: async () => null }
+  return { copy, live: new LiveSender(copy) }
 }

@@ -1,14 +1,16 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { conflict, invalidField } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
-import { offlineRequired } from '../../../shared/move-rules.js'
+import { downtimeMs, offlineRequired } from '../../../shared/move-rules.js'
 import { hostIdPattern } from '../../../shared/identity.js'
 import type { OperationKind } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { BackupContext } from '../context.js'
 import { copyRunning, copyStopped, forgetSent, type CopyParts } from '../moves/copy-disk.js'
+import type { LiveSender } from '../moves/live-sender.js'
 import { sealTicketKey } from '../moves/ticket-key.js'
 import type { MoveInput } from '../moves/move-input.js'
-import { awaitOwner, handOver, leave, stay } from '../moves/leave.js'
+import { awaitOwner, handOver, leave, readPausedAt, stay } from '../moves/leave.js'
 import { readOwnership } from '../moves/change-ownership.js'
 import type { GuestRecord } from '../record/record.js'
 import { ifPresent, removeStep, stopStep, type StopInput } from '../steps.js'
@@ -20,12 +22,9 @@ type MigrateInput = MoveInput & StopInput
 const maxBandwidthMbps = 1_000_000
 
 /** Moves a guest to another host. The operation's id is the id of the move. */
-export function migrateKind(
-  context: BackupContext,
-  readTraffic: CopyParts['readTraffic'],
-): OperationKind<'migrate', MigrateInput> {
+export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'migrate', MigrateInput> {
+  const { context } = parts
   const { store } = context
-  const parts = { context, readTraffic }
   return {
     action: 'migrate',
     exclusive: true,
@@ -46,16 +45,17 @@ export function migrateKind(
             )
         },
       })
-      // The hash identifies repeated orders. It excludes the ticket: gateways repeat an order with a new ticket.
+      // The hash identifies repeated orders. It excludes the ticket, and whether the move is live: gateways repeat an
+      // order with a new ticket, and the guest may have stopped meanwhile.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps, ...(offline && { offline }) } }
     },
     steps: [
       shutdownStep(context),
-      copyStep(parts),
-      leaveStep(context),
-      stopStep(context),
-      lastStep(parts),
-      handOverStep(context),
+      copyStep(parts, live),
+      leaveStep(context, live),
+      stopUnlessLive(context),
+      lastStep(parts, live),
+      handOverStep(context, live),
       removal(context),
     ],
     settle: ({ subject }, outcome) => {
@@ -69,17 +69,22 @@ export function migrateKind(
 }
 
 function parseInput(order: Omit<MoveInput, 'ticketKey'>): Omit<MigrateInput, 'ticketKey'> {
-  const { generation, toHostId, toAddress, toSerials, ticket, offline = false } = order
+  const { generation, toHostId, toAddress, toSerials, ticket, offline = false, live = false } = order
   if (!new RegExp(hostIdPattern).test(toHostId)) throw invalidField('to_host_id', 'to_host_id: is not a host id')
   const bandwidthMbps = checkInteger('bandwidth_mbps', order.bandwidthMbps, { min: 0, max: maxBandwidthMbps })
-  return { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, offline, force: false }
+  const parsed = { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, force: false }
+  if (!live || offline) return { ...parsed, offline }
+  return { ...parsed, live, maxDowntimeMs: checkInteger('max_downtime_ms', order.maxDowntimeMs ?? 0, downtimeMs) }
 }
 
 /** @throws {BerthError} `offline_required`, `invalid_state` */
-function checkMovable(record: GuestRecord, { offline }: Pick<MoveInput, 'offline'>): void {
+function checkMovable(record: GuestRecord, { offline, live }: Pick<MoveInput, 'offline' | 'live'>): void {
   refuseBroken(record)
   const isOff = record.wanted === 'stopped' && record.status === 'stopped'
-  if (record.spec.virtualization === 'kvm' && !isOff && !offline) throw offlineRequired()
+  const isMachine = record.spec.virtualization === 'kvm'
+  if (isMachine && !isOff && !offline && !live) throw offlineRequired(['the gateway did not request a live move'])
+  if (live && !offline && (!isMachine || record.status !== 'running'))
+    throw conflict('invalid_state', 'only a running virtual machine can move live')
   refuseRescued(record)
   if (record.backups.some(({ state }) => state === 'taking'))
     throw conflict('invalid_state', 'a backup of the container is running: wait for its end, or cancel it')
@@ -117,43 +122,66 @@ function shutdownStep(context: BackupContext): MoveStep {
   }
 }
 
-function copyStep(parts: CopyParts): MoveStep {
+function copyStep(parts: CopyParts, live: LiveSender): MoveStep {
   return {
     name: 'copy',
     weight: 8,
     cancelable: true,
     run: async (step) => {
-      // After an update of the agent, this step may be repeated. If this host has already begun to stop the guest, the
-      // repetition must do nothing.
-      if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
+      // After an update of the agent, this step may run again although this host has begun to stop the guest. The step
+      // then does nothing.
+      if (!isOwned(parts.context, step)) return
+      await step.yieldWhile(step.input.live ? live.copy(step) : copyRunning(parts, step))
     },
-    undo: async (step) => forgetSent(parts.context, step),
+    undo: async (step) => {
+      if (step.input.live) await live.release(step)
+      await forgetSent(parts.context, step)
+    },
   }
 }
 
-function leaveStep(context: BackupContext): MoveStep {
+/** The undo starts the guest again. A guest that moves live is only paused, and continues. */
+function leaveStep(context: BackupContext, live: LiveSender): MoveStep {
   return {
     name: 'leave',
-    run: async (step) => leave(context.store, step),
+    run: async (step) => leave(context.store, step, step.input.live ? { pausedAtMs: live.pausedAt(step) } : {}),
     undo: ifPresent(context.store, async (record, step) => {
-      if (stay(context.store, record.uuid)) await bootAgain(context, context.store.get(record.uuid), step)
+      const { uuid } = record
+      const hadLeft = stay(context.store, uuid)
+      if (step.input.live) return live.releaseOrEnd(step)
+      if (hadLeft) await bootAgain(context, context.store.get(uuid), step)
     }),
   }
 }
 
-function lastStep(parts: CopyParts): MoveStep {
+/** Stops the guest, unless it moves live and is paused. */
+function stopUnlessLive(context: BackupContext): MoveStep {
+  const stop = stopStep(context)
   return {
-    name: 'last',
-    run: (step) => copyStopped(parts, step),
+    ...stop,
+    run: async (step) => {
+      if (!step.input.live) await stop.run(step)
+    },
   }
 }
 
-function handOverStep(context: BackupContext): MoveStep {
+/** Agents before live moves had a step `last` here. They therefore run all steps of a live move again, and stop its guest. */
+function lastStep(parts: CopyParts, live: LiveSender): MoveStep {
+  return {
+    name: 'last_changes',
+    run: (step) => (step.input.live ? live.finish(step) : copyStopped(parts, step)),
+  }
+}
+
+function handOverStep(context: BackupContext, live: LiveSender): MoveStep {
   return {
     name: 'hand_over',
     run: async (step) => {
-      handOver(context.store, step)
+      if (step.input.live) await live.handOver(step)
+      else handOver(context.store, step)
+      const pausedAtMs = readPausedAt(context.store, step.subject.id)
       await step.yieldWhile(awaitOwner(context.store, step))
+      if (pausedAtMs !== undefined) step.noteDowntime(Math.max(1, context.now() - pausedAtMs))
     },
   }
 }
@@ -165,6 +193,7 @@ function removal(context: BackupContext): MoveStep {
     name: 'remove',
     run: async (step) => {
       if (!isLeft(context, step.subject.id)) return
+      await step.yieldWhile(endProcess(context, step))
       try {
         await remove.run(step)
       } catch (err) {
@@ -172,5 +201,19 @@ function removal(context: BackupContext): MoveStep {
         step.log.warn({ err }, 'could not remove a container that has moved to another host; it is repeated later')
       }
     },
+  }
+}
+
+/** Ends the guest's process until this succeeds. It may be a paused one, with the memory that the guest had here. */
+async function endProcess({ store, machines }: BackupContext, { subject, signal, log }: StepContext<unknown>) {
+  const record = store.find(subject.id)
+  if (!record) return
+  for (let waitMs = 1000; ; waitMs = Math.min(60_000, 2 * waitMs)) {
+    try {
+      return await machines.driverOf(record).kill(machines.of(record))
+    } catch (err) {
+      log.warn({ err }, 'ending the process of a container that has moved to another host failed; trying again')
+    }
+    await delay(waitMs, undefined, { signal })
   }
 }

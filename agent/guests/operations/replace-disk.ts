@@ -1,7 +1,7 @@
 import { toBerthError } from '../../../shared/errors.js'
 import type { Step, StepContext } from '../../operations/types.js'
 import type { BootContext, DiskContext, GuestContext } from '../context.js'
-import { isAllowedToRun } from '../policy/policy.js'
+import { mayRun } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { bootSteps, ifPresent, stopStep, unlessSuspended, withGuest, type StopInput } from '../steps.js'
@@ -58,11 +58,6 @@ export async function forgetKept(
   }
 }
 
-/** True if the guest should and may run. If it gets suspended during the operation, it just stays stopped. */
-export function mayRun(record: GuestRecord): boolean {
-  return record.wanted === 'running' && isAllowedToRun(record)
-}
-
 function keepStep(context: DiskContext): Step<unknown> {
   const { store, volumes } = context
   return {
@@ -87,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
   }
 }
 
-/** Makes the step run only for a guest that is not suspended and whose desired state is "running". */
+/** Makes the step run only for a guest that should and may run. If it gets suspended meanwhile, it stays stopped. */
 export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(store.get(at.subject.id))) await step.run(at)

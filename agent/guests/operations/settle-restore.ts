@@ -3,7 +3,8 @@ import type { GuestContext } from '../context.js'
 import { planAllowance, planRetained } from '../snapshots/plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import { settled } from './outcomes.js'
-import { keptId, mayRun } from './replace-disk.js'
+import { mayRun } from '../policy/policy.js'
+import { keptId } from './replace-disk.js'
 
 /** Sets the status of a guest after the restore of a snapshot or a backup. */
 export function settleRestore(

@@ -39,6 +39,11 @@ export function isAllowedToRun(judged: PolicyFacts): boolean {
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
 }
 
+/** True if the guest should and may run. */
+export function mayRun(record: PolicyFacts & Pick<GuestRecord, 'wanted'>): boolean {
+  return record.wanted === 'running' && isAllowedToRun(record)
+}
+
 /** True if the guest's rate is limited because its quota is used up. */
 export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
   return policy.overQuota && traffic.action === 'throttle'

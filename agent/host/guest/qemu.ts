@@ -64,6 +64,12 @@ export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   return Number(stdout.trim())
 }
 
+/** Reads the version of the installed QEMU, for example `7.2.22`. */
+export async function readQemuVersion(): Promise<string> {
+  const { stdout } = await run(qemuProgram, ['--version'], { timeoutMs: 30_000 })
+  return /version (\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1] ?? '0.0'
+}
+
 /** Returns the reason why this host cannot run virtual machines. Undefined: it can. */
 export function findQemuHindrance(): string | undefined {
   const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }

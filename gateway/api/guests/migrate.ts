@@ -1,8 +1,9 @@
 import { Type, type Static } from 'typebox'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { notFound } from '../../../shared/errors.js'
+import { downtimeMs } from '../../../shared/move-rules.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
-import type { GuestMovePlan } from '../../fleet/move-contract.js'
+import { movesLive, type GuestMovePlan } from '../../fleet/move-contract.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { placementErrors } from './placement-row.js'
@@ -23,11 +24,18 @@ const MigrateBodySchema = Type.Object(
     offline: Type.Optional(
       Type.Boolean({
         description:
-          '`true`: the container is shut down, copied, and then started on the target. Required for running virtual machines. For containers, it helps if they write faster than the transfer. A stopped container needs no `offline`.',
+          '`true`: the container is shut down, copied, and then started on the target. Helps if it changes its data faster than the transfer, or if a virtual machine cannot move while it runs. A stopped container needs no `offline`.',
       }),
     ),
     bandwidth_mbps: Type.Optional(
       Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Limit of the transfer in Mbit/s. 0: unlimited.' }),
+    ),
+    max_downtime_ms: Type.Optional(
+      Type.Integer({
+        minimum: downtimeMs.min,
+        maximum: downtimeMs.max,
+        description: `A running virtual machine is paused once the rest of its memory can be sent in this time, in ms. The last changes of its disk and the start on the target are added. Default: ${downtimeMs.usual}.`,
+      }),
     ),
   },
   { title: 'Migrate' },
@@ -59,6 +67,9 @@ const MigrationSchema = Type.Object(
     shuts_down: Type.Boolean({
       description: '`true`: the container runs now, and is shut down while its whole disk is copied.',
     }),
+    live: Type.Boolean({
+      description: '`true`: the virtual machine keeps running, and is paused only for the last part of its memory.',
+    }),
     changes_addresses: Type.Boolean({
       description: '`true`: the container is reachable at other addresses or ports after the move.',
     }),
@@ -85,7 +96,7 @@ export function migrateRoute(fleet: Fleet): Route {
     audit: 'container.migrate',
     tag: 'Containers',
     summary:
-      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. Running virtual machines need `offline`, which shuts the container down before the copy. If the move fails, the container runs again on its present host',
+      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. A running virtual machine is not stopped: its memory is copied, too, and it is paused only briefly. `offline_required` says why this is not possible; `offline` shuts the container down before the copy. If the move fails, the container runs again on its present host',
     params: ContainerPathSchema,
     body: MigrateBodySchema,
     bodyOptional: true,
@@ -125,16 +136,18 @@ async function planOnly(fleet: Fleet, { guest, body }: MigrateContext): Promise<
 async function begin(fleet: Fleet, context: MigrateContext): Promise<Answer<Migration>> {
   const { guest, body, operationId, caller } = context
   const offline = body?.offline ?? false
-  const how = offline ? ', offline' : ''
+  const how = offline ? ', offline' : movesLive(guest, offline) ? ', live' : ''
   context.audit({ detail: `id ${guest.guest.id}, task ${operationId}, to ${body?.host_id ?? 'any host'}${how}` })
   await checkIfMatch(fleet, guest.guest.uuid, context)
   const bandwidthMbps = body?.bandwidth_mbps ?? 0
-  const request = { operationId, guest, toHostId: body?.host_id, bandwidthMbps, offline, requestedBy: caller.user }
+  const [toHostId, maxDowntimeMs] = [body?.host_id, body?.max_downtime_ms]
+  const request = { operationId, guest, toHostId, bandwidthMbps, offline, maxDowntimeMs, requestedBy: caller.user }
   const plan = await fleet.moveGuest(request)
   return { status: 202, message: 'move queued', data: rowOf(guest, { ...plan, offline }, operationId) }
 }
 
-function rowOf({ guest, hostId }: GuestView, plan: GuestMovePlan & { offline: boolean }, taskId: string): Migration {
+function rowOf(view: GuestView, plan: GuestMovePlan & { offline: boolean }, taskId: string): Migration {
+  const { guest, hostId } = view
   const { toHostId, network, offline } = plan
   const publicIpv4s = pairs(guest.publicIpv4s, network.publicIpv4s)
   const ipv6Addresses = pairs(guest.ipv6Addresses, network.ipv6Addresses)
@@ -150,6 +163,7 @@ function rowOf({ guest, hostId }: GuestView, plan: GuestMovePlan & { offline: bo
     ipv6_addresses: ipv6Addresses,
     port_mappings: portMappings,
     shuts_down: offline && guest.status === 'running',
+    live: movesLive(view, offline),
     // Mapped ports are reached at the address of the host, so their address changes with the host.
     changes_addresses: isMoved || portMappings.length > 0,
     stays_behind: staysBehind,

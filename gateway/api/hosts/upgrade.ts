@@ -34,7 +34,7 @@ export function hostUpgradeRoute({ fleet, time }: { readonly fleet: Fleet; reado
     example: { rollback: false },
     data: HostRowSchema,
     statuses: [200, 202],
-    errors: [...upgradeErrors, 'no_previous_version', 'host_offline', 'agent_timeout'],
+    errors: [...upgradeErrors, 'no_previous_version', 'guest_moving', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
       const { params, body, caller, operationId } = context
       const rollback = isRollback(body)

@@ -32,6 +32,10 @@ export const TaskRowSchema = Type.Object(
     started_at: TimeSchema,
     finished_at: TimeSchema,
     user: Type.String(),
+    downtime_ms: Type.Integer({
+      description:
+        'Time in ms for which a virtual machine was paused during its live move. 0: not a live move, or not ended.',
+    }),
   },
   { title: 'Task' },
 )
@@ -68,5 +72,6 @@ export function taskRow({ hostId, operation }: OperationView, time: TimeFormat):
     started_at: time.format(operation.startedAtMs),
     finished_at: time.format(operation.finishedAtMs),
     user: operation.requestedBy,
+    downtime_ms: operation.downtimeMs,
   }
 }

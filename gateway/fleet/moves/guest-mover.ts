@@ -4,10 +4,11 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { AgentFeature } from '../../../shared/agent-features.js'
 import type { Ratios } from '../../../shared/allocation.js'
 import { SingleFlight } from '../../../shared/async/single-flight.js'
-import { BerthError, conflict } from '../../../shared/errors.js'
-import { offlineRequired } from '../../../shared/move-rules.js'
+import { BerthError, conflict, toBerthError } from '../../../shared/errors.js'
+import { downtimeMs, offlineRequired } from '../../../shared/move-rules.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient, GuestView } from '../contract.js'
+import { movesLive } from '../move-contract.js'
 import type { GuestMovePlan, GuestMoveRequest, PlannedMove, Suggestion } from '../move-contract.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
@@ -40,17 +41,36 @@ export class GuestMover {
   async check(request: MoveChoice): Promise<GuestMovePlan> {
     const { guest, toHostId } = request
     await this.#refuseImpossible(request)
-    return this.#chooseTarget(guest, (refusedBy) => this.options.placement.findTarget(guest, { toHostId, refusedBy }))
+    const moving = { guest, liveFacts: await this.#describeLive(request) }
+    return this.#chooseTarget(moving, (refusedBy) => this.options.placement.findTarget(guest, { toHostId, refusedBy }))
   }
 
   /** Plans moves of several guests, as if they moved one after another, without changing anything. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedMove[]> {
-    const targets = await this.options.placement.planTargets(guests, (guest) => this.#refuseUnmovable(guest, false))
+    const refusals = await this.#findRefusals(guests)
+    const targets = await this.options.placement.planTargets(guests, (guest) => {
+      const refusal = refusals.get(guest.guest.uuid)
+      if (refusal) throw refusal
+    })
     return guests.map((guest, at) => {
       const target = targets[at]!
       if (target instanceof BerthError) return { guest, toHostId: '', message: target.message }
       return { guest, toHostId: target, message: '' }
     })
+  }
+
+  /** Finds the guests that cannot move at present, or not while they run. @returns the reasons by the guest's uuid */
+  async #findRefusals(guests: readonly GuestView[]): Promise<ReadonlyMap<string, Error>> {
+    const refusals = guests.map(async (guest): Promise<[string, Error][]> => {
+      try {
+        this.#refuseUnmovable(guest, false)
+        await this.#describeLive({ guest, offline: false })
+        return []
+      } catch (error) {
+        return [[guest.guest.uuid, toBerthError(error, 'plan the move of a container')]]
+      }
+    })
+    return new Map((await Promise.all(refusals)).flat())
   }
 
   /** Suggests moves that fulfill placement rules or even out the load, without changing anything. */
@@ -70,12 +90,22 @@ export class GuestMover {
 
   /** @throws {BerthError} if the guest or its present host is not ready for a move */
   #refuseUnmovable(guest: GuestView, offline: boolean): void {
-    refuseUnmovable(guest, { offline })
+    refuseUnmovable(guest)
     const { watched, view } = this.options
     watched.agent(guest.hostId)
     const source = view.findHost(guest.hostId)
-    const feature = featureOf(guest.guest, offline)
-    if (!source?.description?.features.includes(feature)) throw cannotMove(source?.name)
+    const has = (feature: AgentFeature): boolean => source?.description?.features.includes(feature) ?? false
+    if (movesLive(guest, offline) && !has('move-live')) throw offlineRequired(['the agent of its host is too old'])
+    if (!has(featureOf(guest.guest, offline))) throw cannotMove(source?.name)
+  }
+
+  /**
+   * Returns the facts about a running virtual machine that its target must check. Empty for other guests.
+   * @throws {BerthError} `offline_required` if it cannot move while it runs
+   */
+  async #describeLive({ guest, offline }: Pick<MoveChoice, 'guest' | 'offline'>): Promise<string> {
+    if (!movesLive(guest, offline)) return ''
+    return (await this.#agent(guest.hostId).moves.describeLive({ uuid: guest.guest.uuid })).facts
   }
 
   #canMove(uuid: string, offline: boolean): boolean {
@@ -94,17 +124,25 @@ export class GuestMover {
    * @throws {BerthError} the refusal of the first host if no other host is left
    */
   async #chooseTarget(
-    guest: GuestView,
+    moving: MovingGuest,
     choose: (refusedBy: readonly string[]) => Promise<string>,
     refusals: ReadonlyMap<string, unknown> = new Map(),
   ): Promise<GuestMovePlan> {
     const toHostId = await choose([...refusals.keys()])
     if (refusals.has(toHostId)) throw refusals.values().next().value
     try {
-      return { toHostId, network: await this.#agent(toHostId).moves.expectGuest(this.#expectation(guest, '', 0)) }
+      return { toHostId, network: await this.#ask(toHostId, moving) }
     } catch (error) {
-      return this.#chooseTarget(guest, choose, new Map([...refusals, [toHostId, asRefusal(error)]]))
+      return this.#chooseTarget(moving, choose, new Map([...refusals, [toHostId, asRefusal(error)]]))
     }
+  }
+
+  /** Asks the target whether it can take the guest. It reserves nothing. @throws {BerthError} its refusal */
+  #ask(toHostId: string, { guest, liveFacts }: MovingGuest): Promise<ExpectGuestResponse> {
+    const target = this.options.view.findHost(toHostId)
+    if (liveFacts !== '' && !target?.description?.features.includes('move-live'))
+      throw offlineRequired(['the agent of the target is too old'])
+    return this.#agent(toHostId).moves.expectGuest({ ...this.#expectation(guest, '', 0), liveFacts })
   }
 
   /** Begins a move. A repeated call with the same id returns the same operation. */
@@ -131,8 +169,9 @@ export class GuestMover {
     await this.#refuseImpossible(request)
     // Guests that cannot move stay. Guests that must be on the same host therefore stay, too.
     const alsoMoving = request.alsoMoving?.filter((uuid) => this.#canMove(uuid, offline))
+    const moving = { guest, liveFacts: await this.#describeLive(request) }
     try {
-      const plan = await this.#chooseTarget(guest, (now) =>
+      const plan = await this.#chooseTarget(moving, (now) =>
         placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now], alsoMoving }),
       )
       const { uuid } = guest.guest
@@ -162,7 +201,7 @@ export class GuestMover {
   }
 
   #expectation({ guest, hostId: fromHostId }: GuestView, moveId: string, generation: number) {
-    return { moveId, generation, fromHostId, guest, overcommit: this.options.ratios }
+    return { moveId, generation, fromHostId, guest, overcommit: this.options.ratios, liveFacts: '' }
   }
 
   async #order(request: GuestMoveRequest, move: StoredMove, plan: GuestMovePlan) {
@@ -172,8 +211,9 @@ export class GuestMover {
     if (!target) throw conflict('invalid_state', 'the target host was removed')
     const { address: toAddress, serials } = target.record
     const generation = await moves.readGeneration(uuid)
-    const { requestedBy, bandwidthMbps, offline } = request
-    const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], bandwidthMbps, offline }
+    const { requestedBy, bandwidthMbps, offline, maxDowntimeMs = downtimeMs.usual } = request
+    const how = { bandwidthMbps, offline, live: movesLive(request.guest, offline), maxDowntimeMs }
+    const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], ...how }
     const response = await this.#tickets.submit(move, (ticket) =>
       this.#agent(fromHostId).operations.submitOperation({
         operationId: id,
@@ -208,11 +248,16 @@ function featureOf({ virtualization }: Guest, offline: boolean): AgentFeature {
   return virtualization === 'kvm' || offline ? 'move-offline' : 'move'
 }
 
-/** @throws {BerthError} `offline_required`, `invalid_state` */
-function refuseUnmovable({ guest }: GuestView, { offline }: Pick<GuestMoveRequest, 'offline'>): void {
+/** A guest, and what `#describeLive` returned for it. */
+interface MovingGuest {
+  readonly guest: GuestView
+  readonly liveFacts: string
+}
+
+/** @throws {BerthError} `invalid_state` */
+function refuseUnmovable({ guest }: GuestView): void {
   if (guest.boot && guest.boot.mode !== 'disk')
     throw conflict('invalid_state', 'the container does not boot from its disk: choose the disk as boot source first')
   if (!['running', 'stopped'].includes(guest.status))
     throw conflict('invalid_state', `the container is ${guest.status}: wait until it runs or is stopped`)
-  if (guest.virtualization === 'kvm' && guest.status === 'running' && !offline) throw offlineRequired()
 }

@@ -15,5 +15,6 @@ const vague: ReadonlySet<string> = new Set([
   'invalid_request',
   'invalid_state',
   'missing_field',
+  'offline_required',
   'unsupported',
 ])

@@ -105,7 +105,7 @@ describe('a drain of a host over HTTP', () => {
     expect(machine)
       .to.include({ state: 'failed' })
       .and.property('message')
-      .match(/^a running virtual machine can only/)
+      .match(/^the virtual machine cannot move while it runs: /)
   })
 
   it('moves stopped virtual machines, leaves running virtual machines on the host, and shows the reason', async () => {
@@ -117,7 +117,7 @@ describe('a drain of a host over HTTP', () => {
     const ended = await waitForEnd()
     expect(results(ended)).to.deep.equal({ running: 'failed', stopped: 'done' })
     const { message } = (ended.containers as Body[]).find(({ name }) => name === 'running')!
-    expect(message).to.match(/^a running virtual machine can only/)
+    expect(message).to.match(/^the virtual machine cannot move while it runs: /)
     expect(gateway.fleet.view.findGuest(uuid)?.hostId).to.be.oneOf(['host-b', 'host-c'])
   })
 

@@ -128,6 +128,7 @@ describe('an upgrade of one host over HTTP', () => {
     expect((await rowOf(hostId)).features).to.deep.equal([
       'move',
       'move-offline',
+      'move-live',
       'fence',
       'rotate-ca',
       'list-usage',

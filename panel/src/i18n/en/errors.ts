@@ -40,7 +40,8 @@ export const errors = {
   'error.idempotency_conflict': 'The idempotency key of this request was already used for a different request.',
   'error.guest_moving': 'The guest is moving to another host already.',
   'error.move_unsupported': 'The agent of this host is too old to move guests. Upgrade it first.',
-  'error.offline_required': 'A running virtual machine can only move if it is shut down during the move.',
+  'error.offline_required':
+    'The virtual machine cannot move to this host while it runs. It can move if it is shut down for the move.',
   'error.image_disabled': 'The image is disabled.',
   'error.image_in_use': 'The image is in use.',
   'error.insufficient_scope': 'You don’t have permission for this action.',

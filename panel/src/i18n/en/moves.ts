@@ -4,6 +4,11 @@ export const moves = {
     'A running guest keeps running while its disk is copied. It is stopped only for the last changes. Until then, the task can be canceled.',
   'move.offlineText':
     'The guest is shut down during the move. Its whole disk is copied, and then it is started on the new host. If the move fails, it is started on its present host.',
+  'move.liveText':
+    'The virtual machine keeps running while its disk and memory are copied. It is paused only briefly, usually for about a second. Until then, the task can be canceled.',
+  'move.live': 'The virtual machine keeps running. It is paused only for the last part of its memory and its disk.',
+  'move.shutDownMachine':
+    'Shut the guest down before its disk is copied. This is needed if the hosts differ, or if the guest has a TPM.',
   'move.stoppedText': 'The guest stays stopped. Its disk is copied to the new host.',
   'move.shutDown': 'Shut the guest down before its disk is copied. This helps if it writes a lot.',
   'move.shutsDown': 'The guest is shut down until its disk has been copied. Customers cannot reach it meanwhile.',
@@ -11,6 +16,9 @@ export const moves = {
   'move.oldAgent': 'agent too old',
   'move.bandwidth': 'Bandwidth limit (Mbit/s)',
   'move.bandwidthHint': 'Leave empty for no limit.',
+  'move.downtime': 'Pause for the rest of the memory (ms)',
+  'move.downtimeHint':
+    'The virtual machine is paused once the rest of its memory can be sent in this time. Leave empty for 500. A larger value helps if it changes its memory quickly.',
   'move.check': 'Check the move',
   'move.checkText': 'The check changes nothing. It shows which addresses and ports the guest gets.',
   'move.confirm': 'Move {{name}} to {{host}}?',

@@ -59,7 +59,11 @@ export const tasks = {
   'stage.copying': 'Copying',
   'stage.leave': 'Preparing the switch',
   'stage.last': 'Copying the last changes',
+  'stage.last_changes': 'Copying the last changes',
   'stage.sending the last changes': 'Copying the last changes',
+  'stage.preparing the target': 'Preparing the new host',
+  'stage.memory': 'Copying memory',
+  'stage.copying changes of the disk': 'Copying changes of the disk',
   'stage.hand_over': 'Switching to the new host',
   'stage.done': 'Done',
 } as const

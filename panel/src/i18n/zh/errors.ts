@@ -42,7 +42,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.idempotency_conflict': '该请求的幂等键已用于另一个请求。',
   'error.guest_moving': '容器正在迁移到其他主机。',
   'error.move_unsupported': '该主机的代理版本过旧，无法迁移容器，请先升级。',
-  'error.offline_required': '运行中的虚拟机只能在关机后迁移。',
+  'error.offline_required': '虚拟机运行时无法迁移到此主机，关机后可以迁移。',
   'error.image_disabled': '镜像已停用。',
   'error.image_in_use': '镜像正在使用。',
   'error.insufficient_scope': '您没有此权限。',

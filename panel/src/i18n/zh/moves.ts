@@ -5,6 +5,9 @@ export const moves: Readonly<Record<keyof typeof english, string>> = {
   'move.text': '复制磁盘时，正在运行的实例会继续运行，仅在复制最后的更改时停止。在此之前可以取消任务。',
   'move.offlineText':
     '迁移期间实例会关机：先复制整个磁盘，然后在新主机上启动。如果迁移失败，实例会在当前主机上重新启动。',
+  'move.liveText': '复制磁盘和内存时，虚拟机会继续运行，只会短暂暂停，通常约一秒。在此之前可以取消任务。',
+  'move.live': '虚拟机会继续运行，仅在复制最后一部分内存和磁盘时暂停。',
+  'move.shutDownMachine': '复制磁盘前先关机。如果两台主机不同，或实例带有 TPM，则需要关机。',
   'move.stoppedText': '实例保持停止状态，其磁盘会复制到新主机。',
   'move.shutDown': '复制磁盘前先关机，适用于写入量很大的实例。',
   'move.shutsDown': '复制磁盘期间实例会关机，客户在此期间无法访问。',
@@ -12,6 +15,9 @@ export const moves: Readonly<Record<keyof typeof english, string>> = {
   'move.oldAgent': '代理程序版本过旧',
   'move.bandwidth': '带宽限制（Mbit/s）',
   'move.bandwidthHint': '留空表示不限。',
+  'move.downtime': '剩余内存的暂停时间（毫秒）',
+  'move.downtimeHint':
+    '当剩余内存能在此时间内发送完时，虚拟机才会暂停。留空为 500。如果虚拟机快速改写内存，较大的值会有帮助。',
   'move.check': '检查迁移',
   'move.checkText': '检查不会做任何更改，只显示实例将获得的地址和端口。',
   'move.confirm': '将 {{name}} 迁移到 {{host}}？',

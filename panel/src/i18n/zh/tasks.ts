@@ -61,7 +61,11 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'stage.copying': '复制',
   'stage.leave': '准备切换',
   'stage.last': '复制最后的更改',
+  'stage.last_changes': '复制最后的更改',
   'stage.sending the last changes': '复制最后的更改',
+  'stage.preparing the target': '准备新主机',
+  'stage.memory': '复制内存',
+  'stage.copying changes of the disk': '复制磁盘的更改',
   'stage.hand_over': '切换到新主机',
   'stage.done': '完成',
 }

@@ -1,0 +1,72 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { continueMachine, pausedByMigration, readRunState } from './live-continue.js'
+import type { Machines } from './machines.js'
+import type { QemuPaths, RunPaths } from './paths.js'
+import type { QemuRuntimeReader } from './runtime.js'
+
+export interface ContinueContext {
+  readonly paths: QemuPaths
+  readonly runtime: QemuRuntimeReader
+  readonly machines: Machines
+  readonly log: Logger
+}
+
+/** Time in ms for which a start tries to continue a guest. */
+const continueTimeoutMs = 30_000
+/** Pause in ms between attempts to continue a guest. */
+const retryMs = 200
+
+/** True if the guest's move has paused it, or may have paused it, on either host. */
+export function isPausedByMove({ arriving, leaving }: RunPaths): boolean {
+  return existsSync(arriving) || existsSync(leaving)
+}
+
+/** Marks a guest that its move is about to pause, or may have paused. Then every start of the guest continues it. */
+export function markLeaving({ leaving }: RunPaths): void {
+  writeFileSync(leaving, '', { mode: 0o600 })
+}
+
+/**
+ * Lets the guest of an existing QEMU run. Only a file in its run directory proves that this QEMU has the guest's
+ * present memory. Only the host that owns the guest may call this.
+ * @returns false if the guest cannot continue and must be booted
+ * @throws if QEMU still refuses after some time; the memory is then still here
+ */
+export async function continueGuest(context: ContinueContext, name: string): Promise<boolean> {
+  const { arriving, leaving } = context.paths.runOf(name)
+  if (existsSync(arriving)) {
+    // A guest that is booted instead loses its memory, so this is the last resort.
+    const continues = await continueWithin(context, name).catch(() => false)
+    if (continues) rmSync(arriving, { force: true })
+    return continues
+  }
+  if (!existsSync(leaving)) return runsAlready(context, name)
+  const continues = await continueWithin(context, name)
+  if (continues) rmSync(leaving, { force: true })
+  return continues
+}
+
+/** False for a QEMU that a former move of the guest has left. The guest of a QEMU that does not answer runs. */
+async function runsAlready({ machines }: ContinueContext, name: string): Promise<boolean> {
+  const state = await machines
+    .monitor(name)
+    .then((monitor) => readRunState(monitor))
+    .catch(() => '')
+  return state !== 'inmigrate' && !pausedByMigration.includes(state)
+}
+
+/** @returns false if QEMU has ended, or lacks a part of the memory @throws the last error after a time */
+async function continueWithin({ machines, runtime, log }: ContinueContext, name: string): Promise<boolean> {
+  for (const deadline = performance.now() + continueTimeoutMs; ;) {
+    try {
+      return await continueMachine(await machines.monitor(name))
+    } catch (err) {
+      if (runtime.read(name).state !== 'running') return false
+      log.warn({ err, name }, 'a virtual machine that its move has paused could not continue')
+      if (performance.now() > deadline) throw err
+      await delay(retryMs)
+    }
+  }
+}

@@ -1,0 +1,119 @@
+import type { ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
+import { readListeningPorts } from '../../network/ports.js'
+import { checkRoom } from '../../storage/room.js'
+import { checkAllocation } from '../create/allocation.js'
+import { planOwnership } from '../ownership/plan-ownership.js'
+import type { GuestRecord } from '../record/record.js'
+import { checkCapacity } from '../resources/capacity.js'
+import type { ArrivalDetails, ArrivalsParts } from './arrival-details.js'
+import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
+import type { LiveArrivals } from './live-target.js'
+import type { MovedMapping } from './plan-arrival.js'
+import { parseArriving, reserveArrival, type ArrivingGuest } from './reserve-arrival.js'
+
+const gib = 1024 ** 3
+
+/** Addresses and ports that a guest gets on this host. */
+export type ReservedNetwork = Pick<GuestRecord, 'portMappings' | 'publicIpv4s' | 'ipv6Addresses' | 'ipv4'>
+
+/** Reserves what guests need that are about to arrive from other hosts. */
+export class ArrivalReservations {
+  constructor(
+    private readonly parts: Pick<ArrivalsParts, 'context' | 'capacity' | 'busy'>,
+    private readonly live: LiveArrivals,
+  ) {}
+
+  /**
+   * Reserves what the arriving guest needs on this host. Without a move id, only checks that this is possible.
+   * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`, and
+   * `offline_required` if the guest runs and cannot continue on this host
+   */
+  async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {
+    const guest = parseArriving(request.guest)
+    const { context, capacity } = this.parts
+    const { virtualization } = guest.spec
+    if (!context.machines.findDriver(virtualization)) {
+      const kind = virtualization === 'kvm' ? 'virtual machines' : 'LXC containers'
+      throw new BerthError('invalid', 'unsupported', `the target host cannot run ${kind}`)
+    }
+    checkCapacity(guest.spec.limits, capacity)
+    const disk = await capacity.readDisk()
+    checkRoom(disk, guest.spec.limits.diskGb * gib)
+    const listening = await readListeningPorts()
+    const reserve = (): MovedMapping[] => {
+      const { overcommit } = request
+      checkAllocation(context.store.list(), guest.spec.limits, { capacity, disk, overcommit })
+      return reserveArrival(context, guest, listening)
+    }
+    const record = request.moveId === '' ? this.#tryReserve(guest, reserve) : await this.#begin(guest, request, reserve)
+    if (request.liveFacts !== '') await this.live.refuseObstacles(record, request.liveFacts)
+    const { portMappings, publicIpv4s, ipv6Addresses, ipv4 } = record
+    return { portMappings, publicIpv4s, ipv6Addresses, ipv4 }
+  }
+
+  #begin(guest: ArrivingGuest, request: ExpectGuestRequest, reserve: () => MovedMapping[]): Promise<GuestRecord> {
+    const { store } = this.parts.context
+    return store.mutex.run(guest.uuid, async () => {
+      await this.#discardOlder(guest.uuid, request)
+      return store.changes.transaction(() => this.#reserve(guest, request, reserve))
+    })
+  }
+
+  /** Makes the reservation in a transaction and rolls it back, to check whether it would succeed. */
+  #tryReserve(guest: ArrivingGuest, reserve: () => unknown): GuestRecord {
+    const { store } = this.parts.context
+    let found: GuestRecord | undefined
+    const takeBack = new Error('only checked')
+    try {
+      store.changes.transaction(() => {
+        reserve()
+        found = store.get(guest.uuid)
+        throw takeBack
+      })
+    } catch (error) {
+      if (error !== takeBack) throw error
+    }
+    return found!
+  }
+
+  #reserve(
+    guest: ArrivingGuest,
+    { moveId, generation, fromHostId }: ExpectGuestRequest,
+    reserve: () => MovedMapping[],
+  ): GuestRecord {
+    const { store } = this.parts.context
+    const before = readOwnership(store, guest.uuid)
+    if (before.role === 'arriving' && before.moveId === moveId) return store.get(guest.uuid)
+    if (!changeOwnership(store, guest.uuid, { kind: 'expect', moveId, generation })) throw newerKnown()
+    const mappings = reserve()
+    writeDetails(store, guest.uuid, { fromHostId, mappings } satisfies ArrivalDetails)
+    return store.get(guest.uuid)
+  }
+
+  /**
+   * Removes the remains of an earlier move to this host. The gateway never reported the end of that move to this host.
+   * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation still uses the remains
+   */
+  async #discardOlder(
+    uuid: string,
+    { moveId, generation }: Pick<ExpectGuestRequest, 'moveId' | 'generation'>,
+  ): Promise<void> {
+    const { store, volumes } = this.parts.context
+    const known = readOwnership(store, uuid)
+    if (known.role === 'arriving' && known.moveId === moveId) return
+    if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
+    // An operation of an earlier move away from this host may still be about to delete the guest that arrives now.
+    if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
+    await this.live.endArriving(uuid)
+    store.remove(uuid)
+    await volumes.remove(uuid)
+  }
+}
+
+function newerKnown(): BerthError {
+  return conflict(
+    'guest_moving',
+    'the request is outdated: the gateway has since decided again which host owns the container',
+  )
+}

@@ -1,0 +1,102 @@
+import type { AppointOwnerRequest } from '../../../proto/gen/berth/agent/v1/move.js'
+import { notFound } from '../../../shared/errors.js'
+import { parseUuid } from '../create/parse-create.js'
+import { planOwnership, type OwnershipChange, type OwnershipEvent } from '../ownership/plan-ownership.js'
+import { mayRun } from '../policy/policy.js'
+import { networkOf } from '../resources/network.js'
+import { readArrival, type ArrivalsParts } from './arrival-details.js'
+import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
+import type { LiveArrivals } from './live-target.js'
+
+/** Applies the decisions of the gateway about the owners of guests. */
+export class OwnerDecisions {
+  constructor(
+    private readonly parts: Pick<ArrivalsParts, 'context' | 'start' | 'putTraffic'>,
+    private readonly live: LiveArrivals,
+  ) {}
+
+  /**
+   * Applies a decision of the gateway: this host owns the guest, or does not own it. May be repeated and late.
+   * @throws {BerthError} `not_found` if this host should be the owner, but does not have the guest completely
+   */
+  async appoint(request: AppointOwnerRequest): Promise<void> {
+    const uuid = parseUuid('uuid', request.uuid)
+    await this.parts.context.store.mutex.run(uuid, () => this.#apply(uuid, request))
+    if (request.isOwner) this.#refuseMissing(uuid)
+  }
+
+  /** @throws {BerthError} `not_found` unless this host has the guest and owns it */
+  #refuseMissing(uuid: string): void {
+    const { store } = this.parts.context
+    const { role } = readOwnership(store, uuid)
+    if (!store.find(uuid) || (role !== 'owner' && role !== 'leaving')) throw notFound('container')
+  }
+
+  async #apply(
+    uuid: string,
+    { generation, isOwner }: Pick<AppointOwnerRequest, 'generation' | 'isOwner'>,
+  ): Promise<void> {
+    const { store, volumes } = this.parts.context
+    await this.#endIfDiscarded(uuid, { kind: 'appoint', generation, isOwner })
+    const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
+    if (change?.effect === 'fence') await this.#fence(uuid)
+    // A target removes its received data here. A source does not: the operation of the move deletes its guest.
+    if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
+    if (change?.effect === 'start' && before === 'arriving') await this.#startArrived(uuid)
+    await this.#forgetReceived(uuid)
+  }
+
+  /** Starts a guest that has arrived. If it may not run here, ends the process that has received its memory. */
+  async #startArrived(uuid: string): Promise<void> {
+    const record = this.parts.context.store.find(uuid)
+    if (!record) return
+    if (mayRun(record)) this.parts.start(uuid)
+    else await this.live.end(record)
+  }
+
+  async #endIfDiscarded(uuid: string, event: OwnershipEvent): Promise<void> {
+    const known = readOwnership(this.parts.context.store, uuid)
+    if (planOwnership(known, event)?.effect === 'discard') await this.live.endArriving(uuid)
+  }
+
+  #journalOwner(uuid: string, event: { generation: number; isOwner: boolean }) {
+    const { store } = this.parts.context
+    const { role: before } = readOwnership(store, uuid)
+    const change: OwnershipChange | undefined = changeOwnership(store, uuid, { kind: 'appoint', ...event })
+    if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid)
+    if (before === 'arriving' && change?.effect === 'discard') store.remove(uuid)
+    return { before, change }
+  }
+
+  #takeOver(uuid: string): void {
+    const { store } = this.parts.context
+    const { arrived, snapshot, received } = readArrival(store, uuid)
+    if (!arrived) throw notFound('completely received copy of the container')
+    const { document, login, limits, trafficCount, isWanted } = arrived
+    store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
+    if (trafficCount) this.parts.putTraffic(uuid, trafficCount)
+    writeDetails(store, uuid, { snapshot, received }) // until `#forgetReceived` has deleted them
+  }
+
+  /** Deletes the received snapshots that the guest does not keep: a live move must not wait for this. */
+  async #forgetReceived(uuid: string): Promise<void> {
+    const { store, volumes } = this.parts.context
+    const { snapshot, received = {} } = readArrival(store, uuid)
+    if (readOwnership(store, uuid).role !== 'owner' || snapshot === undefined) return
+    const kept = new Set(store.find(uuid)?.snapshots.map(({ id }) => id))
+    for (const id of new Set([...Object.keys(received), snapshot]))
+      if (!kept.has(id)) await volumes.deleteSnapshot(uuid, id)
+    writeDetails(store, uuid, {})
+  }
+
+  /** Stops a guest that belongs to another host, and keeps its disk. */
+  async #fence(uuid: string): Promise<void> {
+    const { store, machines, network, config } = this.parts.context
+    const reason = 'the container belongs to another host; this host keeps an old copy of its disk'
+    store.update(uuid, { status: 'error', statusReason: reason, wanted: 'stopped' })
+    const record = store.find(uuid)
+    if (!record) return
+    await machines.driverOf(record).kill(machines.of(record))
+    await network.detach(networkOf(record, config))
+  }
+}

@@ -1,0 +1,78 @@
+import { expect } from 'chai'
+import { countLarge, planLeftBytes, planStall, type Stall } from './plan-live-rounds.js'
+
+const mib = 1024 ** 2
+const minuteMs = 60_000
+
+describe('the changes of a disk that may be left when a guest is paused', () => {
+  for (const [name, round, bandwidthMbps, expected] of [
+    ['8 MiB, however slow the round was', { bytes: 1000, tookMs: 5000 }, 0, 8 * mib],
+    ['one second at the rate of the round', { bytes: 900 * mib, tookMs: 9000 }, 0, 100 * mib],
+    ['one second at the limit of the transfer', { bytes: 900 * mib, tookMs: 9000 }, 16, 2_000_000],
+    ['1 MiB with a tiny limit', { bytes: 1000, tookMs: 5000 }, 1, mib],
+  ] as const)
+    it(`are at most ${name}`, () => expect(planLeftBytes(round, bandwidthMbps)).to.equal(expected))
+
+  it('are too many after ten large rounds in succession', () => {
+    const [large, small] = [
+      { bytes: 9, tookMs: 1 },
+      { bytes: 8, tookMs: 1 },
+    ] as const
+    let count = 0
+    for (let round = 1; round <= 10; round++) count = countLarge(count, large, 8)
+    expect(countLarge(count, small, 8)).to.equal(0)
+    expect(() => countLarge(count, large, 8))
+      .to.throw()
+      .with.property('code', 'move_too_slow')
+  })
+})
+
+describe('the rule for guests that change their memory too fast', () => {
+  /** @param samples minute, share by which the guest is slowed down, and remaining bytes */
+  function run(samples: readonly (readonly [number, number, number])[]): Stall | undefined {
+    let stall: Stall | undefined
+    for (const [minute, slowedPercent, remainingBytes] of samples)
+      stall = planStall(stall, { slowedPercent, remainingBytes }, minute * minuteMs)
+    return stall
+  }
+
+  for (const [name, samples] of [
+    [
+      'can still be slowed down more',
+      [
+        [0, 60, 9],
+        [6, 60, 9],
+        [60, 60, 9],
+      ],
+    ],
+    [
+      'has ever less memory left',
+      [
+        [0, 70, 9],
+        [4, 70, 8],
+        [8, 70, 7],
+      ],
+    ],
+    [
+      'is slowed down less meanwhile',
+      [
+        [0, 70, 9],
+        [4, 50, 9],
+        [8, 70, 9],
+      ],
+    ],
+  ] as const)
+    it(`lets a move continue whose guest ${name}`, () => void run(samples))
+
+  it('ends a move after five minutes at the maximum without progress', () => {
+    const samples = [
+      [0, 70, 9],
+      [2, 70, 12],
+      [5, 70, 9],
+    ] as const
+    expect(run(samples)).to.deep.equal({ leastBytes: 9, sinceMs: 0 })
+    expect(() => run([...samples, [5.1, 70, 9]]))
+      .to.throw()
+      .with.property('code', 'move_too_slow')
+  })
+})

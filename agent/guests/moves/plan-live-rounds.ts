@@ -1,0 +1,58 @@
+import { conflict } from '../../../shared/errors.js'
+import { mostSlowedPercent, type MemoryProgress } from '../../drivers/contract.js'
+import { smallBytes, type SentDisk } from './plan-copy-rounds.js'
+
+/*
+ * Rules of a live move, in which changes of the disk and the memory are sent in turn. The guest may only be paused while
+ * its memory is sent, so that few changes of its disk are left then.
+ */
+
+const mib = 1024 * 1024
+/** Time in ms that the last changes of the disk may take, while the guest is paused. */
+const leftMs = 1000
+/** Maximum number of successive large rounds. */
+const mostLarge = 10
+/** Time in ms after which a move fails whose guest cannot be slowed down more, and still changes its memory too fast. */
+const stallMs = 5 * 60_000
+
+/** Returns how many bytes of changes may be left when the guest is paused: as many as can be sent in about a second. */
+export function planLeftBytes({ bytes, tookMs }: SentDisk, bandwidthMbps: number): number {
+  const measured = (bytes / Math.max(1, tookMs)) * leftMs
+  const limit = bandwidthMbps === 0 ? Infinity : (bandwidthMbps * 1000 * leftMs) / 8
+  return Math.max(mib, Math.min(limit, Math.max(smallBytes, measured)))
+}
+
+/** Counts successive rounds that were too large for a pause. @throws {BerthError} `move_too_slow` if there are too many */
+export function countLarge(large: number, { bytes }: SentDisk, leftBytes: number): number {
+  if (bytes <= leftBytes) return 0
+  if (large < mostLarge) return large + 1
+  throw conflict(
+    'move_too_slow',
+    'the container writes to its disk about as fast as the transfer: allow more bandwidth, or use "offline": true',
+  )
+}
+
+/** Least memory that was left since a guest is slowed down as much as possible, and the time at which it was left. */
+export interface Stall {
+  readonly leastBytes: number
+  readonly sinceMs: number
+}
+
+/** @throws {BerthError} `move_too_slow` if the rest of the memory no longer gets smaller */
+export function planStall(
+  stall: Stall | undefined,
+  { slowedPercent, remainingBytes }: Pick<MemoryProgress, 'slowedPercent' | 'remainingBytes'>,
+  nowMs: number,
+): Stall | undefined {
+  if (slowedPercent < mostSlowedPercent) return undefined
+  if (!stall || remainingBytes < stall.leastBytes) return { leastBytes: remainingBytes, sinceMs: nowMs }
+  if (nowMs - stall.sinceMs > stallMs) throw memoryTooFast()
+  return stall
+}
+
+export function memoryTooFast(): Error {
+  return conflict(
+    'move_too_slow',
+    'the container changes its memory faster than it is sent: allow more bandwidth or downtime, or use "offline": true',
+  )
+}

@@ -1,0 +1,46 @@
+import { Gauge, type Registry } from 'prom-client'
+import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { FleetView, OperationView } from '../contract.js'
+import { isEnded } from '../lists/operation-table.js'
+
+/** Figures of ended live moves in seconds: name, explanation and value. */
+const liveFigures: readonly [string, string, (operation: Operation) => number][] = [
+  ['downtime', 'Pause of the virtual machine', ({ downtimeMs }) => downtimeMs / 1000],
+  ['duration', 'Duration', ({ startedAtMs, finishedAtMs }) => (finishedAtMs - startedAtMs) / 1000],
+]
+
+export function addMoveGauges(registry: Registry, view: FleetView): void {
+  const registers = [registry]
+  new Gauge({
+    name: 'berth_guest_moves',
+    help: 'Guests that are moving to another host, by their present host',
+    labelNames: ['host'],
+    registers,
+    collect() {
+      this.reset()
+      for (const { hostId, operation } of view.operations())
+        if (operation.action === 'migrate' && !isEnded(operation)) this.inc({ host: hostId })
+    },
+  })
+  for (const [name, what, secondsOf] of liveFigures)
+    new Gauge({
+      name: `berth_live_move_${name}_seconds`,
+      help: `${what} in the last live move from each host`,
+      labelNames: ['host'],
+      registers,
+      collect() {
+        this.reset()
+        for (const [host, operation] of findLastLive(view.operations())) this.set({ host }, secondsOf(operation))
+      },
+    })
+}
+
+/** Finds the live move of each host that has ended last. */
+function findLastLive(operations: Iterable<OperationView>): ReadonlyMap<string, Operation> {
+  const found = new Map<string, Operation>()
+  for (const { hostId, operation } of operations) {
+    const isLater = operation.finishedAtMs > (found.get(hostId)?.finishedAtMs ?? 0)
+    if (operation.downtimeMs > 0 && isEnded(operation) && isLater) found.set(hostId, operation)
+  }
+  return found
+}
