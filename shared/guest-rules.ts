@@ -7,6 +7,7 @@ import { invalidField } from './errors.js'
 
 /** A name consists of letters, digits, `.`, `_` and `-`, and begins with a letter or a digit. */
 export const guestNamePattern = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
+export const guestNameRule = 'must be 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit'
 export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
 /** Ids have at most ten digits: they are part of interface names, whose length the kernel limits. */
@@ -44,11 +45,7 @@ export function isDescription(text: string): boolean {
 
 /** @throws {BerthError} `invalid_field` */
 export function checkGuestName(name: string): void {
-  if (!new RegExp(guestNamePattern).test(name))
-    throw invalidField(
-      'name',
-      'name: must be 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit',
-    )
+  if (!new RegExp(guestNamePattern).test(name)) throw invalidField('name', `name: ${guestNameRule}`)
   if (/^\d+$/.test(name)) throw invalidField('name', 'name: must not consist of digits only')
   if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: must not look like a UUID')
 }

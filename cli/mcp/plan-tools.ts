@@ -1,6 +1,6 @@
 import { compactOperations, type ApiDocument } from '../catalog/compact.js'
 import { commandOf, type Argument, type Operation } from '../catalog/operation.js'
-import { isDestructive } from './plan-danger.js'
+import { isReading, needsConfirmation } from './plan-danger.js'
 import { fullSchema, type JsonSchema } from './plan-schema.js'
 
 /* Converts the operations of the API to tools for assistants. */
@@ -32,7 +32,7 @@ export interface ToolSelection {
   readonly isReadOnly: boolean
 }
 
-/** Name of the argument with which a dangerous call is confirmed. */
+/** Name of the argument that confirms a call. */
 export const confirmField = 'confirm'
 
 /** Returns the tools for the selected operations, in the order of their commands. */
@@ -50,15 +50,14 @@ function toolOf(operation: Operation, document: ApiDocument): Tool {
   const documented = document.paths[path]![method.toLowerCase()]!
   const { operationId, parameters = [] } = documented
   const query = parameters.filter((parameter) => parameter.in === 'query')
-  const isDangerous = isDestructive(method, operationId)
-  const isRead = method === 'GET' || (method === 'POST' && !parameters.some(({ name }) => name === 'Idempotency-Key'))
+  const isDangerous = needsConfirmation(method, operationId)
   return {
     name: commandOf(operation).replaceAll(/[ -]/g, '_'),
     title: commandOf(operation),
     description: isDangerous ? `${summary}. Ask the user before you call it.` : `${summary}.`,
     inputSchema: inputSchema(operation, document),
     annotations: {
-      readOnlyHint: isRead,
+      readOnlyHint: isReading(method, operationId),
       destructiveHint: isDangerous,
       idempotentHint: method !== 'POST' && method !== 'PATCH',
       openWorldHint: false,
@@ -86,7 +85,7 @@ function inputSchema(operation: Operation, document: ApiDocument): JsonSchema & 
         { ...fullSchema(schema, document), ...(description !== undefined && { description }) },
       ]),
     ),
-    ...(isDestructive(method, operationId) && { [confirmField]: confirmSchema }),
+    ...(needsConfirmation(method, operationId) && { [confirmField]: confirmSchema }),
   }
   const required = [
     ...ofPath.map(({ label }) => label),

@@ -4,6 +4,7 @@ import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprot
 import { version } from '../../shared/version.js'
 import type { Task } from '../../client/index.js'
 import { cliErrorOf } from '../errors.js'
+import { Names } from '../names/names.js'
 import type { Session } from '../session.js'
 import { callTool, type CallContext, type Content } from './tool-call.js'
 import type { Tool } from './plan-tools.js'
@@ -36,7 +37,9 @@ export async function serveTools(tools: readonly Tool[], session: Session): Prom
       void extra.sendNotification({ method: 'notifications/progress', params: report }).catch(() => undefined)
     }
     const ask = (question: string): Promise<boolean | undefined> => askUser(server, question)
-    const context = { ...session, signal: extra.signal, ask, showProgress }
+    // Names are read anew for each call, because guests and hosts can be renamed while this program runs.
+    const names = new Names(session.client)
+    const context = { ...session, names, signal: extra.signal, ask, showProgress }
     return answerCall(byName.get(params.name), params.arguments ?? {}, context)
   })
   const ended = new Promise<void>((resolve) => {

@@ -1,6 +1,7 @@
 import { taskIdsOf, TimeoutError, type Answer, type ClientRequest, type Task } from '../../client/index.js'
 import type { Named } from '../catalog/operation.js'
 import { usageError } from '../errors.js'
+import { describeError } from '../../shared/errors.js'
 import { hostNames } from '../moves/host-names.js'
 import { readGuest } from '../names/guest.js'
 import type { Session } from '../session.js'
@@ -24,6 +25,8 @@ export type Content =
 
 /** Number of rows that a list returns by default, since assistants must read all of them. */
 const defaultPageSize = 50
+/** Maximum number of characters of the arguments in a question. */
+const maxShown = 1000
 /** Longest time to wait for tasks. Programs end a call after a minute by default. */
 const maxWaitMs = 45_000
 
@@ -72,7 +75,7 @@ async function resolve(tool: Tool, given: Arguments, { client, names }: CallCont
     }
   }
   const listed = Array.isArray(given['containers']) ? (given['containers'] as unknown[]) : []
-  if (listed.length > 0) subject = await namesOfGuests(listed, names)
+  if (listed.length > 0) subject = [given['action'], await namesOfGuests(listed, names)].join(' ').trim()
   return { values: await withIds(flags, values, names), subject }
 }
 
@@ -111,13 +114,20 @@ async function requireConfirmation(
   { title, operation }: Tool,
   { given, subject, context }: Confirmation,
 ): Promise<void> {
-  const isConfirmed = await context.ask(`berth ${title} ${subject}: ${operation.summary}. Continue?`)
+  const call = `berth ${title} ${subject} with ${argumentsText(given)}`
+  const isConfirmed = await context.ask(`${call}: ${operation.summary}. Continue?`)
   if (isConfirmed === true) return
   if (isConfirmed === false) throw usageError('the user has refused this call: nothing was changed')
   if (given[confirmField] === subject) return
   throw usageError(
-    `nothing was changed: ask the user for a confirmation, then call again with ${confirmField}: ${JSON.stringify(subject)}`,
+    `nothing was changed: ask the user to confirm ${call}, then call again with ${confirmField}: ${JSON.stringify(subject)}`,
   )
+}
+
+/** Returns the arguments as the user sees them before a confirmation. JSON escapes control characters. */
+function argumentsText({ [confirmField]: _, ...given }: Arguments): string {
+  const text = JSON.stringify(given)
+  return text.length > maxShown ? `${text.slice(0, maxShown)} … (${text.length} characters)` : text
 }
 
 function requestOf({ operation, queryFields, hasPages }: Tool, values: Arguments): ClientRequest {
@@ -167,8 +177,11 @@ async function followAll(ids: readonly string[], { client, signal, showProgress 
     const task = client.followTask(id, { onProgress: showProgress, timeoutMs, signal })
     results.push(
       await task.then(shortTask, (cause: unknown) => {
-        if (!(cause instanceof TimeoutError)) throw cause
-        return { task_id: id, status: 'running', hint: 'the task continues: read it with task_get' }
+        if (cause instanceof TimeoutError)
+          return { task_id: id, status: 'running', hint: 'the task continues: read it with task_get' }
+        // The gateway has accepted the call. An error here must not make the assistant repeat the call.
+        const hint = `the call was accepted, but its task cannot be read: ${describeError(cause)}`
+        return { task_id: id, status: 'unknown', hint }
       }),
     )
   }

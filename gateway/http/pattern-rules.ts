@@ -1,5 +1,12 @@
 import { usernamePattern, usernameRule } from '../accounts/account-record.js'
-import { descriptionPattern, templateIdPattern, timeOfDayPattern, uuidPattern } from '../../shared/guest-rules.js'
+import {
+  descriptionPattern,
+  guestNamePattern,
+  guestNameRule,
+  templateIdPattern,
+  timeOfDayPattern,
+  uuidPattern,
+} from '../../shared/guest-rules.js'
 import { imageNamePattern, imageUrlPattern, imageWordPattern, sha256Pattern } from '../../shared/image-rules.js'
 import { notePattern, noteRule, tagPattern, tagRule } from '../../shared/label-rules.js'
 import {
@@ -27,6 +34,7 @@ const printableLine = 'must be printable characters on one line'
 /** Descriptions of the patterns in request schemas, for error messages. */
 const rules: Readonly<Record<string, string>> = {
   [usernamePattern]: usernameRule,
+  [guestNamePattern]: guestNameRule,
   [templateIdPattern]: templateId,
   [optionalTemplateIdPattern]: templateId,
   [uuidPattern]: 'must be a uuid in lower case',

@@ -72,7 +72,10 @@ describe('berth mcp', () => {
     expect(create.inputSchema.properties).to.have.property('nat_port_mappings')
     const dangerous = tools.filter(({ annotations }) => annotations?.destructiveHint).map(({ name }) => name)
     expect(dangerous).to.include.members(['guest_delete', 'guest_reinstall', 'guest_batch', 'snapshot_restore'])
-    expect(dangerous).not.to.include('guest_start')
+    expect(dangerous).to.include.members(['api_key_create', 'admin_create', 'guest_stop', 'guest_update'])
+    expect(dangerous).not.to.include.members(['guest_start'])
+    const reading = tools.filter(({ annotations }) => annotations?.readOnlyHint).map(({ name }) => name)
+    expect(reading.filter((name) => dangerous.includes(name) || name.includes('ticket'))).to.deep.equal([])
   })
 
   it('waits for the tasks of a call, shows their progress, and returns the reason of a failure', async () => {
@@ -110,7 +113,7 @@ describe('berth mcp', () => {
     expect(await exists('mcp-c')).to.equal(true)
     const agreeing = await connect(gateway.adminKey, [], true)
     expect((await call(agreeing, 'guest_delete', { guest: 'mcp-c' })).isError).to.equal(false)
-    expect(questions.at(-1)).to.match(/^berth guest delete mcp-c: .*Continue\?$/)
+    expect(questions.at(-1)).to.match(/^berth guest delete mcp-c with \{"guest":"mcp-c"\}: .*Continue\?$/)
     expect(await exists('mcp-c')).to.equal(false)
   })
 })

@@ -20,7 +20,8 @@ describe('the resources that a move reserves on its target', () => {
     await store.client.hSet(store.key('guests'), 'u', JSON.stringify(guest))
     const rooms = new RoomStore(store)
     await rooms.change(() => ({ changes: new Map([['m', room]]), result: undefined }))
-    await new MoveStore(store).begin({ id: 'm', uuid: 'u', fromHostId: 'source', toHostId: 'target', beganAtMs: 0 })
+    const move = { id: 'm', uuid: 'u', fromHostId: 'source', toHostId: 'target', beganAtMs: 0 }
+    await new MoveStore(store).begin(move, 'n')
     for (const [hours, count] of [
       [0, 1],
       [23, 1],

@@ -32,7 +32,7 @@ describe('moves in the store', function () {
   const decided = async () => (await moves.find(uuid))?.decided
 
   it('keep their first decision and refuse a second decision', async () => {
-    await moves.begin(move)
+    await moves.begin(move, 'web')
     expect(await moves.decide(move, 'switch')).to.equal(true)
     expect(await moves.decide(move, 'cancel')).to.equal(false)
     expect(await decided()).to.deep.equal({ ownerId: 'b', generation: 1 })
@@ -40,15 +40,23 @@ describe('moves in the store', function () {
   })
 
   it('are refused for a guest until both hosts know the result of its previous move', async () => {
-    await moves.begin(move)
+    await moves.begin(move, 'web')
     await moves.decide(move, 'cancel')
-    expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('guest_moving')
+    expect(await codeOf(moves.begin({ ...move, id: 'm2' }, 'web'))).to.equal('guest_moving')
     await moves.forget(move)
-    expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('ok')
+    expect(await codeOf(moves.begin({ ...move, id: 'm2' }, 'web'))).to.equal('ok')
+  })
+
+  it('are refused while the guest is being renamed, and for a guest that has another name', async () => {
+    await registry.names.reserve(uuid, 'new')
+    expect(await codeOf(moves.begin(move, 'web'))).to.equal('invalid_state')
+    await registry.names.release(uuid, 'new')
+    expect(await codeOf(moves.begin(move, 'old'))).to.equal('invalid_state')
+    expect(await codeOf(moves.begin(move, 'web'))).to.equal('ok')
   })
 
   it('can be canceled even after the guest was deleted', async () => {
-    await moves.begin(move)
+    await moves.begin(move, 'web')
     await registry.release('a', [uuid])
     expect(await moves.decide(move, 'cancel')).to.equal(true)
     expect(await decided()).to.deep.equal({ ownerId: 'a', generation: 1 })
@@ -57,7 +65,7 @@ describe('moves in the store', function () {
 
   it('return a guest to its source even if the target was removed', async () => {
     for (const isRemoved of [false, true]) {
-      await moves.begin(move)
+      await moves.begin(move, 'web')
       await moves.decide(move, 'switch')
       const { generation } = (await decided())!
       if (isRemoved) await registry.releaseHost('b')
@@ -70,7 +78,7 @@ describe('moves in the store', function () {
 
   it('leave the guest to its source if the store loses the moves, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
-    await moves.begin(move)
+    await moves.begin(move, 'web')
     expect(await moves.recover(lost)).to.equal(false)
     await moves.decide(move, 'switch')
     await moves.forget(move)
@@ -82,7 +90,7 @@ describe('moves in the store', function () {
   })
 
   it('confirm a decision only if the store still contains the decision', async () => {
-    await moves.begin(move)
+    await moves.begin(move, 'web')
     await moves.decide(move, 'switch')
     const stored = (await moves.find(uuid))!
     expect(await moves.confirmDecided(stored)).to.equal(true)
@@ -98,7 +106,7 @@ describe('moves in the store', function () {
       rooms = new RoomStore(store)
       const room: ReservedRoom = { hostId: 'b', limits, uuid, untilMs: Date.now() + roomLifetimeMs }
       await rooms.change(() => ({ changes: new Map([['m1', room]]), result: undefined }))
-      await moves.begin(move)
+      await moves.begin(move, 'web')
     })
     const leftMs = async (): Promise<number> => ((await rooms.list()).get('m1')?.untilMs ?? 0) - Date.now()
 
@@ -125,7 +133,7 @@ describe('moves in the store', function () {
   })
 
   it('keep the guest’s name and id reserved while its new host does not report the guest yet', async () => {
-    await moves.begin(move)
+    await moves.begin(move, 'web')
     await moves.decide(move, 'switch')
     const owners = new GuestOwners({ view: new FleetState(), registry, moves, log: silentLog })
     const hourMs = 3_600_000

@@ -112,6 +112,16 @@ describe('the reservation of names and ids', function () {
     )
   })
 
+  it('is free again after some time if it was reserved for a guest that did not get it', async () => {
+    const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
+    await registries[0]!.names.reserve(reservation.uuid, 'late')
+    await registries[1]!.sweepNames(() => true, Date.now() - 60_000)
+    await registries[1]!.sweepNames(() => false, Date.now() + 60_000)
+    expect(await attempt('late', 'p')).to.equal('name_conflict')
+    await registries[1]!.sweepNames(() => true, Date.now() + 60_000)
+    expect(await attempt('late', 'p')).to.equal(2)
+  })
+
   it('keeps a reported guest for the first host that reported it, and gives new guests higher ids', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)

@@ -63,4 +63,17 @@ describe('files of a guest', () => {
     const paths = ['etc/ssh/key', 'etc/link', 'etc-link/ssh/key', 'etc/../../outside/ssh/key', 'etc/folder']
     expect(await listExisting(root, [...paths, 'etc/none', 'etc/key'])).to.deep.equal(['etc/key'])
   })
+
+  it('get a new line only if they are regular files of less than 1 MiB', async () => {
+    const [large, linked, missing] = ['etc/large', 'etc/linked', 'etc/missing'].map((path) => join(root, path))
+    const blocked = '0.0.0.0 ads.example\n'.repeat(60_000)
+    writeFileSync(large!, blocked)
+    writeFileSync(join(root, 'etc/target'), 'text\n')
+    symlinkSync('target', linked!)
+    for (const path of ['etc/large', 'etc/linked', 'etc/missing'])
+      await changeRoot(root, [{ kind: 'line', path, first: '127.0.1.1', line: '127.0.1.1 new', content: 'whole\n' }])
+    expect(readFileSync(large!, 'utf8') === blocked).to.equal(true)
+    expect(readFileSync(linked!, 'utf8')).to.equal('text\n')
+    expect(readFileSync(missing!, 'utf8')).to.equal('whole\n')
+  })
 })

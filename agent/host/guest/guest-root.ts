@@ -9,7 +9,10 @@ export type RootChange =
   | { readonly kind: 'remove'; readonly path: string }
   /** Replaces a file if its content is `old`, and adds the file if it is missing. */
   | { readonly kind: 'unchanged'; readonly path: string; readonly old: string; readonly content: string }
-  /** Replaces all lines whose first word is `first` by `line`. If the file is missing, adds it with `content`. */
+  /**
+   * Replaces all lines whose first word is `first` by `line`. If the file is missing, adds it with `content`. Does not
+   * change links and files of 1 MiB or more.
+   */
   | {
       readonly kind: 'line'
       readonly path: string

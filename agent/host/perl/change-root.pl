@@ -2,7 +2,7 @@
 # `directory PATH MODE`, `file PATH MODE CONTENT`, `remove PATH`, `password HASH`; `existing PATH MODE CONTENT`, only if the
 # file exists; `unchanged PATH OLD CONTENT`, only if the file has the old content or does not exist; `key CONTENT`, which
 # sets root's authorized keys (empty: no key); `line PATH FIRST LINE CONTENT`, which replaces all lines that begin with the
-# word FIRST by LINE. If that file does not exist, it gets CONTENT.
+# word FIRST by LINE. If that file does not exist, it gets CONTENT. A link or a file of 1 MiB or more stays as it is.
 #
 # Existing files are replaced by new ones and never opened for writing. Only regular files of limited size are read, and
 # their type is checked before they are opened.
@@ -103,6 +103,7 @@ sub set_password {
 sub set_line {
   my ($path, $first, $line, $content) = @_;
   my ($text, @attributes) = eval { read_plain($path) };
+  return if $@; # a link or a large file
   return replace($path, $content, 0644, 0, 0) if !defined $text;
   $text =~ s/\n?\z/\n/ if $text ne '';
   my $found = 0;

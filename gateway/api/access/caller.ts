@@ -45,7 +45,7 @@ export function callerRoute({ authorize, routes }: CallerDeps): Route {
     path: '/caller',
     name: 'getCaller',
     scope: 'any',
-    bound: 'same',
+    bound: 'own',
     subUser: 'allowed',
     tag: 'API keys',
     summary: 'Returns the caller of this request, its scopes and the operations that it may use',

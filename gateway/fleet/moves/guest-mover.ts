@@ -176,7 +176,7 @@ export class GuestMover {
       )
       const { uuid } = guest.guest
       const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now() }
-      await moves.begin(move)
+      await moves.begin(move, guest.guest.name)
       return { plan, move }
     } catch (error) {
       // If another gateway has begun the same move meanwhile, the reservation belongs to it.

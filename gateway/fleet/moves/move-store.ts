@@ -72,12 +72,16 @@ export class MoveStore {
 
   /**
    * Begins a move from the guest's present owner.
-   * @throws {BerthError} `guest_moving` if the guest already moves or belongs to another host; `not_found`
+   * @param name name that the target will get. The guest must have it, and must not be getting another one.
+   * @throws {BerthError} `guest_moving` if the guest already moves or belongs to another host; `invalid_state` if the
+   * guest is being renamed; `not_found`
    */
-  async begin(move: Omit<StoredMove, 'decided'>): Promise<void> {
+  async begin(move: Omit<StoredMove, 'decided'>, name: string): Promise<void> {
     const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
-    await this.#change('begin move', move, ({ owner, move: earlier, room }) => {
+    await this.#change('begin move', move, ({ owner, names, move: earlier, room }) => {
       if (!owner) throw notFound('container')
+      if (names?.newName !== undefined || names?.name !== name)
+        throw conflict('invalid_state', 'the container is being renamed: move it when it has its new name')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
       // An earlier move that has ended is still stored until both of its hosts know the result.
       if (!next || earlier)
@@ -152,7 +156,7 @@ export class MoveStore {
     return this.store.transact(step, async (client) => {
       await client.watch([this.#guestsKey, this.#movesKey])
       const { reservation, move, room } = await this.#read(client, of)
-      const change = plan({ owner: reservation && ownerOf(reservation), move, room })
+      const change = plan({ owner: reservation && ownerOf(reservation), names: reservation, move, room })
       if (!change) {
         await client.unwatch()
         return false
@@ -201,6 +205,7 @@ type MoveIds = Pick<StoredMove, 'id' | 'uuid'>
 interface Present {
   /** Stored owner. `undefined`: the guest or its host was removed, or the store has lost the reservation. */
   readonly owner: GuestOwner | undefined
+  readonly names: Pick<Reservation, 'name' | 'newName'> | undefined
   readonly move: StoredMove | undefined
   /** Resources that are reserved on the target. `undefined`: none. */
   readonly room: ReservedRoom | undefined

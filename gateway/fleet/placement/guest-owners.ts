@@ -5,10 +5,12 @@ import { steadyClock } from '../../../shared/steady-clock.js'
 import type { HostState } from '../host-state.js'
 import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
-import type { GuestClaim } from './plan-claims.js'
+import type { GuestClaim, Reservation } from './plan-claims.js'
 
 /** Age in ms above which a reservation cannot belong to a creation in progress. */
 const graceMs = 120_000
+/** Age in ms above which a rename cannot be in progress. A host can delay a rename until a task of the guest has ended. */
+const renameMs = 3_600_000
 
 export interface GuestOwnersParts {
   readonly view: FleetState
@@ -89,11 +91,19 @@ export class GuestOwners {
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),
         steadyClock.earliest() - graceMs - callTimeoutMs,
       )
+      await registry.sweepNames((held) => this.#lacksName(held), steadyClock.earliest() - renameMs)
       if (freed.length > 0)
         log.info({ freed: freed.map(({ name }) => name) }, 'reservations without a guest were removed')
     } catch (error) {
       log.debug({ error }, 'could not remove unused reservations')
     }
+  }
+
+  /** True if the host reports the guest with another name than `newName`. */
+  #lacksName({ hostId, uuid, newName }: Reservation): boolean {
+    const host = this.parts.view.findState(hostId)
+    const shown = host?.online ? host.guests.get(uuid) : undefined
+    return shown !== undefined && shown.guest.name !== newName
   }
 
   /** True if the guest may exist, because its host reports it or is offline. */

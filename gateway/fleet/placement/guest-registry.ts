@@ -139,11 +139,23 @@ export class GuestRegistry {
    * @returns the reservations that were freed
    */
   async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
-    const isStale = (one: Reservation): boolean => one.reservedAtMs < madeBeforeMs && !isKept(one)
-    const stale = new Map<string, Reservation>()
-    for await (const some of this.#readAll()) for (const one of some) if (isStale(one)) stale.set(one.uuid, one)
-    await Promise.all([...stale.values()].map(({ hostId, uuid }) => this.release(hostId, [uuid])))
-    return [...stale.values()]
+    const stale = await this.#findAll((one) => one.reservedAtMs < madeBeforeMs && !isKept(one))
+    await Promise.all(stale.map(({ hostId, uuid }) => this.release(hostId, [uuid])))
+    return stale
+  }
+
+  /** Frees names that were reserved before `beforeMs` for renaming a guest, for guests that do not have these names. */
+  async sweepNames(lacksName: (held: Reservation) => boolean, beforeMs: number): Promise<void> {
+    const isOld = ({ newName, renamedAtMs = 0 }: Reservation): boolean =>
+      newName !== undefined && renamedAtMs < beforeMs
+    const old = await this.#findAll((one) => isOld(one) && lacksName(one))
+    for (const { uuid, newName } of old) await this.names.release(uuid, newName!)
+  }
+
+  async #findAll(isWanted: (one: Reservation) => boolean): Promise<Reservation[]> {
+    const found = new Map<string, Reservation>()
+    for await (const some of this.#readAll()) for (const one of some) if (isWanted(one)) found.set(one.uuid, one)
+    return [...found.values()]
   }
 
   /** Yields all reservations in small parts, because parsing all at once would delay requests. Some may occur twice. */

@@ -45,7 +45,7 @@ export class GuestReleases {
   async #releaseBatch(client: StoreClient, batch: readonly Reservation[]): Promise<void> {
     const names = batch.map(({ name }) => this.keys.name(name))
     const [, present, nameOwners] = await Promise.all([
-      client.watch(names),
+      client.watch([this.keys.guests, ...names]), // another gateway can rename one of the guests now
       this.#read(
         client,
         batch.map(({ uuid }) => uuid),

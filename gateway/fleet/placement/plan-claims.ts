@@ -13,6 +13,8 @@ export interface Reservation {
   readonly generation?: number
   /** Another name that is reserved for the guest. It replaces `name` when the guest's host reports it. */
   readonly newName?: string
+  /** Time when `newName` was reserved. Absent if `newName` is absent, or was reserved by an earlier version. */
+  readonly renamedAtMs?: number
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
 }

@@ -1,4 +1,5 @@
 import { conflict, notFound } from '../../../shared/errors.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Transaction } from '../../store/leased-writes.js'
 import type { Store } from '../../store/store.js'
 import { parseReservation, type GuestKeys } from './guest-keys.js'
@@ -27,7 +28,9 @@ export class ReservedNames {
         throw conflict('name_conflict', `name: a container named ${newName} already exists`)
       const steps = client.multi()
       this.#drop(steps, held, [held.name, newName])
-      steps.set(key, uuid).hSet(this.keys.guests, uuid, JSON.stringify({ ...held, newName }))
+      steps
+        .set(key, uuid)
+        .hSet(this.keys.guests, uuid, JSON.stringify({ ...held, newName, renamedAtMs: steadyClock.now() }))
       await steps.exec()
     })
   }
@@ -38,7 +41,7 @@ export class ReservedNames {
       await client.watch([this.keys.guests, this.keys.name(newName)])
       const held = parseReservation(await client.hGet(this.keys.guests, uuid))
       if (held?.newName !== newName) return void (await client.unwatch())
-      const { newName: _, ...rest } = held
+      const { newName: _, renamedAtMs: _at, ...rest } = held
       const steps = client.multi()
       this.#drop(steps, held, [held.name])
       steps.hSet(this.keys.guests, uuid, JSON.stringify(rest))
@@ -48,7 +51,7 @@ export class ReservedNames {
 
   /** Stores the new name of a guest, and frees its other names. The caller must watch the reservations. */
   put(steps: Transaction, { before, name }: Renaming): void {
-    const { newName: _, ...rest } = before
+    const { newName: _, renamedAtMs: _at, ...rest } = before
     this.#drop(steps, before, [name])
     steps.set(this.keys.name(name), before.uuid)
     steps.hSet(this.keys.guests, before.uuid, JSON.stringify({ ...rest, name } satisfies Reservation))
