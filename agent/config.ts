@@ -54,8 +54,8 @@ export const AgentConfigSchema = Type.Object(
     swap: Type.Object(
       {
         /**
-         * Path of the host's swap file, which the API creates. While the file is resized, a second file exists next to
-         * it. Empty: `swap/swapfile` in `state_dir`.
+         * Path of the host's swap file, which the API creates. A resize temporarily creates a second file next to it.
+         * Empty: `swap/swapfile` in `state_dir`.
          */
         file: Type.String({ pattern: '^(/[^\\n]*[^/\\n])?$', default: '' }),
         /** systemd's directory of units. A unit in it activates the swap file at boot. */
@@ -85,7 +85,7 @@ export const AgentConfigSchema = Type.Object(
       {
         /** True if the host runs virtual machines, provided that QEMU is installed. */
         enabled: Type.Boolean({ default: true }),
-        /** Seconds that a virtual machine may take to shut down. */
+        /** Seconds that a virtual machine has to shut down before it is killed. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
         /** CD image with drivers for virtual devices, for a second CD drive of Windows guests. Empty: no such drive. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
@@ -114,7 +114,7 @@ export const AgentConfigSchema = Type.Object(
       {
         /** Maximum number of disks that are backed up, verified or restored in parallel. */
         parallel: Type.Integer({ minimum: 1, maximum: 64, default: 2 }),
-        /** Seconds for which a backup target may fail before the operation that uses it fails. */
+        /** Seconds for which a backup target can fail before the operation that uses the target fails. */
         patience_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
         /** Memory limit in MiB of each backup or restore. A repository of about 100 TB needs more than the default. */
         memory_mb: Type.Integer({ minimum: 512, maximum: 1_048_576, default: 2048 }),

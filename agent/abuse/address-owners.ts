@@ -35,7 +35,7 @@ export class AddressOwners {
     this.#owners = owners
   }
 
-  /** Returns the uuid of the address's owner if this guest already owned the address at `atMs` (in ms since 1970). */
+  /** Returns the uuid of the guest that owns the address, if it already owned the address at `atMs` (ms since 1970). */
   findOwner(address: string, atMs: number): string | undefined {
     const owner = this.#owners.get(address)
     return owner && owner.uuid !== '' && owner.sinceMs <= atMs ? owner.uuid : undefined

@@ -37,7 +37,7 @@ export interface RecordedFlow {
   readonly replyBytes?: number
 }
 
-/** A connection with which a guest mines or uses a proxy. The first bytes of the connection have shown this. */
+/** A connection whose first bytes have shown that the guest mines or uses a proxy. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
@@ -61,7 +61,7 @@ export interface Evidence {
   readonly mail: readonly RecordedFlow[]
   readonly claims: readonly AbuseClaim[]
   readonly counts: readonly CountRow[]
-  /** True if the guest's own settings open port 25. It may then send more mail than other guests. */
+  /** True if the guest's own settings open port 25. Such a guest is allowed to send more mail than others. */
   readonly isMailServer: boolean
   /** True if port 25 is closed for the guest, so that its mail reaches nobody. Default: false. */
   readonly isMailClosed?: boolean

@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of recorded flows of all guests. Beyond it, guests with more than their share lose all flows. */
+/** Maximum number of recorded flows of all guests. If exceeded, guests above their share lose all flows. */
 const mostRows = 300_000
 
 export class EvidenceStore {
@@ -35,7 +35,7 @@ export class EvidenceStore {
     for (const evidence of this.#byGuest.values()) if (evidence.size > share) evidence.forget()
   }
 
-  /** Deletes observations of guests that no longer exist. Some may have arrived while a guest was being deleted. */
+  /** Deletes observations of guests that no longer exist. Observations can arrive while a guest is being deleted. */
   #forgetRemoved(guests: readonly { readonly uuid: string }[]): void {
     if (this.#byGuest.size <= guests.length) return
     const known = new Set(guests.map(({ uuid }) => uuid))

@@ -61,9 +61,9 @@ export class GuestEvidence {
   }
 
   /**
-   * Records the outcomes of flows from the connection tracking table, except flows that may still be answered. An
-   * unanswered flow is recorded with the time at which it began to count as unanswered. With the present time instead,
-   * flows that failed one after another would look like a burst.
+   * Records the outcomes of flows from the connection tracking table, except flows that were opened too recently to
+   * count as unanswered. An unanswered flow is recorded with the time at which it began to count as unanswered. With
+   * the present time instead, flows that failed one after another would look like a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {

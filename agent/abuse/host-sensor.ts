@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates or replaces the nft table. It is up to date if the name of an empty chain contains the rules' hash. */
+  /** Creates or replaces the nft table. An empty chain named after the rules' hash shows if it is up to date. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()
@@ -87,7 +87,7 @@ export class HostSensor implements AbuseSensor {
     await this.#nft.close()
   }
 
-  /** Turns on byte counting of connections, which does not apply to connections that are already open. */
+  /** Turns on byte counting of connections. Connections that are already open are not counted. */
   async #ensureCounting(): Promise<void> {
     const has = findSysctl(acct)
     if (has === 0) await changeSysctl(acct, has, 1)

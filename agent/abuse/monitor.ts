@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** Default time in seconds until the kernel forgets an unanswered flow. A flow's age follows from the time left. */
+/** The kernel's default time in seconds until it forgets an unanswered flow. `ageMsOf` needs it for a flow's age. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a sampled packet to its report. Older samples are ignored, because the packet's address may
@@ -79,7 +79,7 @@ export class AbuseMonitor {
     return this.#looking.run(() => this.#look())
   }
 
-  /** Evaluates all guests on request. A second call within `checkEveryMs` returns the same result. */
+  /** Evaluates all guests on request. A further call within `checkEveryMs` returns the result of this call. */
   async check(): Promise<CheckSummary> {
     const nowMs = this.parts.context.now()
     if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)
@@ -163,7 +163,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads the outcome of suspects' flows. Begins with the suspect whose flows were read longest ago. */
+  /** Reads the outcome of flows of suspects (see `isSuspect`). Begins with the suspect that was read longest ago. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()
@@ -182,7 +182,7 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows, which may show new suspects. Call it before the suspects' other flows are read. */
+  /** Reads all unanswered flows. Call this before `#lookUp`, because these flows can show new suspects. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs

@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** If a guest has a smaller fraction of accepted connections than this, it counts as failing (`isFailing`). */
+/** A guest counts as failing (`isFailing`) if a smaller fraction of its connections is accepted. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
@@ -43,8 +43,9 @@ function isFailing({ counts, nowMs }: Evidence): boolean {
 const lookedUpMs = 60_000
 
 /**
- * True if a finding must wait until the guest's flows were read from the connection tracking table. If most connections
- * of a guest are accepted, it may scan, or be a crawler that follows dead links. Only this table shows the difference.
+ * True if a finding may not be reported before the guest's flows were read from the connection tracking table. This
+ * concerns a scan by a guest with mostly accepted connections: only the table shows whether the contacted targets
+ * really failed.
  * @param lookedAtMs time in ms since 1970 at which the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {
@@ -53,8 +54,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest would cause a finding in case all its flows with an unknown outcome had failed. Sampled packets do
- * not show the outcome, so it should be read from the connection tracking table.
+ * True if there would be a finding for the guest if all its flows with an unknown outcome had failed. Their outcome
+ * must then be read from the connection tracking table, because sampled packets do not show it.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

@@ -2,14 +2,14 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * Maximum age in seconds of the last packet of a finding that continues. If 1.5 evaluation intervals are longer, they
- * are the maximum.
+ * Maximum age in seconds of the last packet of a finding that continues. If 1.5 intervals between evaluations are
+ * longer, these are the maximum.
  */
 const freshSeconds = 15
 
 /**
- * Returns when a guest last sent packets that belong to a finding. This may be minutes ago, because an evaluation
- * covers several minutes.
+ * Returns when a guest last sent packets that belong to a finding. These packets can be minutes old, because an
+ * evaluation covers several minutes.
  * @returns ms since 1970; 0 if the recorded flows do not show when the guest sent packets
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
@@ -21,8 +21,8 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 }
 
 /**
- * True if a finding must be reported. After a stop for this type of abuse, or if a stop is planned, only recent packets
- * count. Earlier packets may be from before the stop.
+ * True if a finding must be reported. If the guest was stopped for this type of abuse, or its stop is planned, only
+ * recent packets count: earlier packets can be from before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

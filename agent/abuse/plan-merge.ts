@@ -20,7 +20,7 @@ export interface AlertState {
   readonly stopAtMs: number
   /** Time in ms since 1970 at which the abuse was last seen as critical. 0: never. */
   readonly criticalAtMs: number
-  /** Behaviour that becomes critical if it continues. Undefined in alerts of older versions. */
+  /** Behaviour that counts as critical if it continues. Undefined in alerts of older versions. */
   readonly suspicion?: Suspicion
 }
 
@@ -41,13 +41,13 @@ export interface AlertGuest {
 /** Time in ms for which an alert stays open after its last finding. Another finding in this time extends the alert. */
 export const quietMs = 15 * 60_000
 /**
- * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier. Its age does
- * not show this, because several evaluations find the same burst: each of them covers several minutes.
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier. Several
+ * evaluations find the same burst, because each of them covers several minutes.
  */
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */
 const pauseMs = 120_000
-/** Maximum number of open alerts of one type for a guest. Further findings share one more alert (target `*`). */
+/** Maximum number of open alerts of one type for a guest. Further findings share an additional alert (target `*`). */
 const mostAtOnce = 5
 
 /** True if the alert is open, so that further findings extend it. */

@@ -16,7 +16,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   const targets = new Set(recent.map(({ target }) => target))
   const hourly = new Set(mail.map(({ target }) => target)).size
   const severity = levelOf(
-    // If port 25 is closed, mail reaches nobody. It is then not critical, and the guest need not be stopped.
+    // If port 25 is closed, mail reaches nobody. Sending it is not critical, so the guest need not be stopped.
     [
       'critical',
       !evidence.isMailClosed && (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),
@@ -31,7 +31,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   return [{ type: 'spam', severity, target, port: 25, detail }]
 }
 
-/** Returns one finding for each mining pool. A connection to a pool's usual port does not prove mining by itself. */
+/** Returns one finding for each mining pool. A connection to the usual port of a pool is no proof of mining. */
 export function planMining({ claims, nowMs }: Evidence): Finding[] {
   const told = recentRows(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
   const pools = new Map(told.map((claim) => [`${claim.target} ${claim.port}`, claim]))

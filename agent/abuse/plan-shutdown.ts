@@ -13,15 +13,15 @@ export interface ShutdownView {
   readonly enabled: boolean
   /** Longest time in ms between two evaluations of the guest's traffic. */
   readonly lookMs: number
-  /** True if the alert's guest exists, runs and may be stopped. */
+  /** True if the alert's guest exists, runs and is allowed to be stopped. */
   readonly isStoppable: (alert: AlertState) => boolean
 }
 
 export type ShutdownStep = 'begin' | 'stop' | 'cancel'
 
 /**
- * Returns the next step for an alert. A critical alert is reported first. A grace period follows. If the abuse still
- * continues at its end, the guest is stopped.
+ * Returns the next step for an alert. A critical alert is reported, and a grace period begins. If the abuse still
+ * continues at the end of the grace period, the guest is stopped.
  */
 export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownStep | undefined {
   const { nowMs, enabled, lookMs, isStoppable } = view

@@ -29,7 +29,7 @@ export class AbuseShutdown {
     return findSetting(this.parts.context.store.changes.db, settingKey) === '1'
   }
 
-  /** Enables or disables stops. Disabling lets stopped guests run again and cancels planned stops. */
+  /** Enables or disables stops. Disabling cancels planned stops, and ends the suspension of stopped guests. */
   async set(enabled: boolean): Promise<SwitchedOff> {
     const { store } = this.parts.context
     const done = store.changes.transaction(() => {
@@ -40,7 +40,7 @@ export class AbuseShutdown {
     return done
   }
 
-  /** For each open alert, does what is due: plans or cancels the stop of the guest, or stops the guest. */
+  /** Takes the next step of each open alert: plans or cancels the stop of the guest, or stops the guest. */
   async look(): Promise<void> {
     const { alerts, context } = this.parts
     const { security } = context.config

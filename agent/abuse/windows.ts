@@ -1,9 +1,7 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, RecordedFlow } from './contract.js'
 
-/*
- * This file contains functions that several detectors of abuse use on observations with a time, such as recorded flows.
- */
+/* Functions for observations that have a time, such as recorded flows. Several detectors of abuse use them. */
 
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],

@@ -12,13 +12,13 @@ export interface FetchedBackup {
   readonly tree: string
   /** Directory of an image, on the file system of `tree`. Restored files share data with equal files of the image. */
   readonly image?: string
-  /** Called before the first write if the files' holes are unknown. Makes room for all files at their full length. */
+  /** Makes room for all files at their full length. Called before the first write if the holes of files are unknown. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 
 /** Context of work that may take hours. */
 export interface WorkContext {
-  /** Aborts the work, which may stop at any point. The caller then repeats or undoes it. */
+  /** Aborts the work at any point. The caller then repeats or undoes the work. */
   readonly signal: AbortSignal
   /** Reports the progress from 0 to 1, and the current stage as text for users. */
   report(fraction: number, stage?: string): void
@@ -32,7 +32,7 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Difference in bytes between the length of the large files and the space that they take. Default: 0. */
+  /** Bytes that holes and shared data of the large files save: their length minus the space they take. Default: 0. */
   readonly savedBytes?: number
   /** Bytes that a restore needs temporarily to make files share data again. Undefined in backups of older versions. */
   readonly movedBytes?: number

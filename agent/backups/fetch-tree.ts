@@ -60,7 +60,7 @@ async function fetchLarge(
   await applyToFetched(tree, { layout, offset }, watch.signal)
 }
 
-/** @returns undefined if the layout is missing, too long or damaged, or if an older version created the backup */
+/** @returns undefined if the layout is missing (as in backups of older versions), too long or damaged */
 async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout | undefined> {
   if (snapshot.backup.usedBytes === undefined) return undefined
   const text = await readBackedUp(restic, snapshot.snapshotId)

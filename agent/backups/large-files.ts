@@ -64,7 +64,7 @@ class FoundFiles {
 class Fields {
   /** Offset of the next field in the text. */
   at = 0
-  /** False after a field was missing. */
+  /** False if a field was missing in an earlier read. */
   isWhole = true
 
   constructor(private readonly text: string) {}
@@ -89,7 +89,7 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** Number of fields of a range in a layout, by its letter: hole (H), compressed data (C) or shared data (S). */
+/** Number of fields of a range in a layout, by the range's letter: hole (H), compressed (C) or shared data (S). */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
 /** Decodes a name. Returns undefined if it is not valid UTF-8, because it could not be passed to a program. */
@@ -108,7 +108,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Returns patterns that match every name except `tree`: shorter and longer names, and names with another character. */
+/** Returns patterns that match every name except `tree`: shorter, longer, or different in one character. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

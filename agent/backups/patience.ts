@@ -1,6 +1,6 @@
 import { readComplaint } from './plan-failure.js'
 
-/** Failures that are further apart than this time in ms are unrelated. */
+/** Time in ms. If two failures are further apart, they count as unrelated. */
 const breakMs = 60_000
 
 /**

@@ -4,7 +4,7 @@ import type { BackupNote, StoredBackup } from './contract.js'
 /** Files that a run of restic needs in its working directory. The keys are names, the values are contents. */
 export type RunFiles = Readonly<Record<string, string>>
 
-/** Parameters that give restic access to a repository. Secrets are never arguments. */
+/** Parameters that give restic access to a repository. Its arguments never contain secrets. */
 export interface ResticPlan {
   readonly args: readonly string[]
   /** Environment of the process. It contains secrets, but only root can read it. */

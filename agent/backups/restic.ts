@@ -29,7 +29,7 @@ export interface ResticCommand {
 export interface ResticOptions {
   /** Directory in which each command gets a working directory. Working directories contain keys. */
   readonly directory: string
-  /** Time in ms for which a target may fail before the run is ended. */
+  /** Time in ms for which a target can fail before the agent ends the run. */
   readonly patienceMs: number
   /** Memory limit of a run in bytes, because a malicious target may send data without end. */
   readonly memoryBytes: number

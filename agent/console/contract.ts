@@ -51,6 +51,6 @@ export interface ConsoleUser {
 
 export interface OpenConsole {
   receive(request: ConsoleRequest): void
-  /** Call this when the user has left. The user may return later. */
+  /** Call this when the user has left. The user can return later. */
   leave(): void
 }

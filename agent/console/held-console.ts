@@ -4,7 +4,7 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Maximum bytes of unacknowledged output. It is retained, so that a client that resumes loses nothing. */
+/** Maximum bytes of unacknowledged output. This output is retained, so that a client that resumes loses nothing. */
 const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
@@ -24,7 +24,7 @@ const littleBytes = 64
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
-/** To make programs redraw a client's empty screen, the terminal gets another size for this time in ms. */
+/** Time in ms for which the terminal gets a different size, so that programs redraw a client's empty screen. */
 const redrawMs = 60
 
 export interface HeldConsoleOptions extends Holding {
@@ -40,8 +40,8 @@ export interface HeldConsoleOptions extends Holding {
 
 /**
  * One console with its terminal. At most `windowBytes` of output may be unacknowledged. At this limit, the console
- * sends nothing and pauses its terminal. After its user has left, the console stays for some time, so that the user can
- * return.
+ * sends nothing and pauses its terminal. When the user has left, the console stays open for some time, so that the user
+ * can return.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -149,7 +149,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset from which a user gets output. For an empty screen (null), a line starts at this offset. */
+  /** Returns the offset from which a user gets output. If the user's screen is empty (null), a line starts there. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -167,8 +167,8 @@ export class HeldConsole {
   }
 
   /**
-   * Writes input, or drops it if too much input waits. Input of earlier users also counts, because a user may reconnect
-   * often.
+   * Writes input, or drops it if too much input waits. Waiting input of earlier users also counts, because a user can
+   * reconnect often.
    */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)

@@ -71,7 +71,7 @@ export class Holder {
     }
   }
 
-  /** Finds a limit that a new console would exceed, and the consoles that count towards this limit. */
+  /** Finds a limit that a new console would exceed. Also returns the consoles that count towards this limit. */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

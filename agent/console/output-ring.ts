@@ -33,7 +33,7 @@ export class OutputRing {
     }
   }
 
-  /** Returns up to `maxBytes` from an offset in the ring. The bytes also stay in the ring. */
+  /** Returns up to `maxBytes` from an offset in the ring. The bytes stay in the ring. */
   read(offset: number, maxBytes: number): Buffer {
     const parts: Buffer[] = []
     for (let left = Math.min(maxBytes, this.#end - offset), at = offset; left > 0;) {

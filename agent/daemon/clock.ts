@@ -14,13 +14,13 @@ export interface ClockOptions {
 }
 
 /**
- * Opens the agent's clock. After a restart of the agent, the clock is trusted unless it jumped meanwhile. After a boot,
- * the host may have lost the time, so the clock is trusted after it has been stable for some time.
+ * Opens the agent's clock. After a restart of the agent, the clock is trusted if it did not jump meanwhile. A host can
+ * lose the time at a boot. After a boot, the clock is therefore trusted only when it has been stable for some time.
  */
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // No stored state means a first start without any guest, or that the previous agent had an older version.
+  // Without a stored state, this is the first start, without any guest, or the previous agent had an older version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

@@ -168,8 +168,8 @@ async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines
 }
 
 /**
- * Returns periodic tasks. Some limit the size of the journal. Others retry work that failed at the start for a
- * temporary reason, for example a missing network.
+ * Returns periodic tasks. Some limit the size of the journal. Others retry work that failed when the agent started, for
+ * example because the network was missing.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {
   const { abuse, context, engine, changes } = domain

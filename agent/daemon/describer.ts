@@ -4,7 +4,7 @@ import { readNatPorts } from '../network/addresses/address-tables.js'
 import type { Domain } from './domain.js'
 import type { Host } from './host.js'
 
-/** Describes the host's present state, because drivers' capabilities and the range of ports change at run time. */
+/** Describes the host's present state. Drivers' capabilities and the range of ports can change at run time. */
 export class HostDescriber {
   private constructor(
     private readonly host: Host,

@@ -157,8 +157,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks that only guests' interfaces have the interface prefix, because rules for all interfaces with this prefix drop
- * packets that bypass the bridge.
+ * Checks that only guests' interfaces have the interface prefix, because nft rules drop the packets of all interfaces
+ * with this prefix that bypass the bridge.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {

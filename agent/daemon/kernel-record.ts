@@ -19,7 +19,7 @@ import {
   type KernelUser,
 } from './plan-kernel-record.js'
 
-/** File with the record of all agents on a host, even in other network namespaces, because they share the kernel. */
+/** File with the record of all agents on a host. Agents in other network namespaces also use it. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
@@ -45,7 +45,7 @@ export async function recordKernelSettings(stateDir: string, bridge: string, fil
   })
 }
 
-/** Restores settings that nobody uses any more. Writes the record last, so that a crash loses no original value. */
+/** Restores settings that no agent uses any more. Writes the record last, so that a crash loses no original value. */
 async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []

@@ -5,7 +5,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 export interface KernelRecord {
   /** The kernel's boot id. After a reboot, the record's values are outdated: the kernel has reset the settings. */
   readonly boot: string
-  /** Network namespaces of the agents that need the settings, by state directory. 0: not known after a reboot. */
+  /** Network namespace of each agent that needs the settings, by state directory. 0: not known after a reboot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
@@ -98,7 +98,7 @@ export function planLeave(
 interface Release {
   /** The record without the restored settings. */
   readonly record: KernelRecord
-  /** Changes that the agent must undo, the last one first. */
+  /** Settings that the agent must restore, the last change first. */
   readonly restore: readonly SysctlChange[]
 }
 

@@ -25,7 +25,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
   const failures: unknown[] = []
   try {
-    // Removes the bridge first. Without it, guests have no network, because the nft rules drop packets that bypass it.
+    // Removes the bridge first. Guests then have no network, because the nft rules drop packets that bypass the bridge.
     await attempt(failures, 'bridge', () => removeBridge(config.network.bridge))
     await attempt(failures, 'addresses', () => removeHostAddresses(config.network, log))
     await attempt(failures, 'rates', () => removeRates(config))
@@ -43,7 +43,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   throw new AggregateError(failures, failures.map(describeError).join('; '))
 }
 
-/** Runs one part of the purge and collects its failure. @returns true if the part succeeded */
+/** Runs one part of the purge. Adds its failure to `failures`. @returns true if the part succeeded */
 async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()

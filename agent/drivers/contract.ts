@@ -96,7 +96,7 @@ export type ConsolePlace =
   | ({ readonly kind: 'guest-program' } & TerminalCommand)
   | { readonly kind: 'socket'; readonly path: string }
 
-/** Cause of a guest's end: its own shutdown, a crash or kill, or a kill by the kernel because memory ran out. */
+/** Cause of a guest's end: it shut down, it crashed or was killed, or the kernel killed it because memory ran out. */
 export type StopCause = 'guest' | 'crash' | 'memory'
 /** Event of a guest that keeps running: it has rebooted by itself, or has reported a kernel panic. */
 export type GuestEvent = 'rebooted' | 'panicked'
@@ -109,7 +109,7 @@ export interface MemoryLimits {
   readonly maxDowntimeMs: number
 }
 
-/** Maximum share in percent of its processor time that a guest loses while its memory is sent. */
+/** Maximum share of a guest's processor time, in percent, that the guest loses while its memory is sent. */
 export const mostSlowedPercent = 70
 
 /** How far the memory of a running guest has been sent. */
@@ -119,7 +119,7 @@ export interface MemoryProgress {
   readonly remainingBytes: number
   readonly bytesPerSec: number
   readonly expectedDowntimeMs: number
-  /** Share of its processor time that the guest loses, because it changes its memory faster than it is sent. */
+  /** Percentage of the guest's processor time that is withheld, because it changes memory faster than QEMU sends it. */
   readonly slowedPercent: number
   /** Bytes that the guest has written to its disk since its start. 0: not known. */
   readonly writtenBytes: number
@@ -136,11 +136,11 @@ export interface LiveMoves {
   findObstacles(machine: Machine, facts: string): Promise<string[]>
   /** Prepares the arrival of a guest that does not run yet. Its volume must exist. Replaces an earlier preparation. */
   receive(machine: Machine, facts: string, signal: AbortSignal): Promise<void>
-  /** Opens the connection that receives the memory of a prepared guest. */
+  /** Opens the connection over which a prepared guest receives its memory. */
   connect(machine: Machine): Promise<Socket>
   /** Gives the prepared guest's disk the content of a snapshot, which is the path of a volume. */
   adopt(machine: Machine, snapshot: string): Promise<void>
-  /** @throws {BerthError} `memory_not_sent` unless all memory has arrived within a few seconds */
+  /** @throws {BerthError} `memory_not_sent` if the memory has not arrived completely within a few seconds */
   confirm(machine: Machine): Promise<void>
 
   /**
@@ -155,15 +155,15 @@ export interface LiveMoves {
   notePaused(machine: Machine): void
   /**
    * Asks the driver's process whether the guest is still paused, and by which state of its transfer. A guest whose
-   * memory was sent may also have no process.
-   * @throws {BerthError} `memory_not_sent` if not
+   * memory was sent counts as paused even without a process.
+   * @throws {BerthError} `memory_not_sent` if it is not
    */
   checkPaused(machine: Machine, state: 'paused' | 'sent'): Promise<void>
   /** Sends the last part of the memory of a paused guest. Returns when all memory was sent. */
   finishSending(machine: Machine, signal: AbortSignal): Promise<void>
   /**
-   * Stops sending, and lets a paused guest run again, also if its memory was sent completely. Does nothing for a
-   * stopped guest. Only the host that owns the guest may call this.
+   * Stops sending. Lets a paused guest run again, even if its memory was sent completely. Does nothing for a stopped
+   * guest. Only the host that owns the guest may call this.
    */
   release(machine: Machine): Promise<void>
 }
@@ -214,8 +214,8 @@ export interface Driver {
   /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>
   /**
-   * Checks that this host can run the system on a volume that another host has sent, and that its files are not larger
-   * than the guest's disk may be. The method is missing if the host can run every system of this kind.
+   * Checks a volume that another host has sent. This host must be able to run its system, and its files may not exceed
+   * the size of the guest's disk. The method is missing if the host can run every system of this kind.
    * @throws {BerthError} `unsupported`, `bad_stream`
    */
   checkReceived?(volume: string, diskBytes: number): Promise<void>

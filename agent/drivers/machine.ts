@@ -1,8 +1,8 @@
 import type { GuestDevice } from '../../shared/guest-devices.js'
 
 /**
- * The validated facts about a guest that a driver gets. A driver makes no choices itself, and stores no state except on
- * the host. Each of its methods is idempotent.
+ * The validated facts about a guest that a driver gets. A driver makes no choices itself. It stores state only on the
+ * host. Each of its methods is idempotent.
  */
 export interface Machine {
   readonly uuid: string

@@ -3,7 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 import { fingerprintOf } from '../../shared/identity.js'
 import { getIdentity, replaceIdentity, type AgentIdentity } from './identity.js'
 
-/** Maximum number of trusted CAs. A rotation needs two. Canceled rotations while the host is offline may add more. */
+/** Maximum number of trusted CAs. A rotation needs two. Rotations canceled while the host was offline can add more. */
 const mostAuthorities = 4
 
 /**

@@ -16,11 +16,11 @@ import type { GuestStore } from './record/guest-store.js'
 /** The methods of `Images` that operations on guests need. */
 export interface GuestImages {
   /**
-   * Checks that a new guest may be created from the image.
+   * Checks that new guests can be created from the image.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(templateId: string, virtualization: DriverKind): void
-  /** Checks that an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
+  /** Checks that a guest can boot from the image instead of its disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
   /** Returns the template for this kind of guest. A virtual machine gets the counterpart of a container's template. */
   idFor(templateId: string, virtualization: DriverKind): string

@@ -10,8 +10,8 @@ import { volumeLimitOf } from './snapshots/volume-bound.js'
 import type { GuestStore } from './record/guest-store.js'
 
 /*
- * This module contains steps of operations on guests. Each reads the guest's record, so that a step that runs again
- * after a restart acts on the current state.
+ * This module contains steps of operations on guests. Each step reads the guest's record. A step that runs again after
+ * a restart therefore acts on the current state.
  */
 
 export type GuestStep<Input = unknown> = Step<Input>
@@ -51,7 +51,7 @@ export async function ensureImage(images: GuestImages, templateId: string, step:
   await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations may run during the creation of the image
 }
 
-/** Writes the files that a start needs. In parallel, sets the guest's network rules, before it sends a packet. */
+/** Writes the files that a start needs. In parallel, sets the network rules, before the guest can send a packet. */
 export function configureStep(context: BootContext, options: { undo: boolean }): GuestStep {
   const configure: GuestStep = {
     name: 'configure',
@@ -86,7 +86,7 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
 }
 
 /**
- * Makes a step fail if an administrator has suspended the guest. The suspension may be newer than the operation.
+ * Makes a step fail if an administrator has suspended the guest. The suspension can be newer than the operation.
  * @param except selects inputs for which the step runs anyway
  */
 export function unlessSuspended<Input>(

@@ -15,8 +15,8 @@ export interface Reading {
 }
 
 /**
- * Minimum and maximum time in ms between two readings. With a shorter or longer time, the figures would not represent a
- * minute, because counters advance in steps.
+ * Minimum and maximum time in ms between two readings. Counters advance in steps, which distort the rates of a shorter
+ * time. The average over a longer time would not be that of the minute.
  */
 const [shortestMs, longestMs] = [1000, 120_000]
 

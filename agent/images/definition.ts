@@ -23,7 +23,7 @@ interface Parts {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-/** Defines the operation with which users create an image. Lists show the image as downloading when it is queued. */
+/** Defines the operation with which users create an image. Once it is queued, lists show the image as downloading. */
 export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',

@@ -55,9 +55,7 @@ export class Images {
     return template
   }
 
-  /**
-   * Returns the template's id. For `kvm`, a container's template is replaced by its counterpart for virtual machines.
-   */
+  /** Returns the template's id. For `kvm`, replaces a container's template by its counterpart for virtual machines. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id
@@ -104,8 +102,8 @@ export class Images {
   }
 
   /**
-   * Creates an image if it does not exist. Calls for one template share one attempt. It is aborted when all callers
-   * have aborted.
+   * Creates an image if it does not exist. Calls for one template share one attempt. The attempt is aborted when all
+   * callers have aborted.
    * @throws {BerthError} `template_unknown`, `unsupported`, and the errors of the image's creation
    */
   async ensure(id: string, report: Report, signal: AbortSignal): Promise<void> {

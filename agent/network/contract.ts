@@ -112,7 +112,7 @@ export interface Rules {
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */
   readonly warnings: readonly string[]
-  /** Registers a listener that is called after another program has changed the tables. It should call `ensure` soon. */
+  /** Registers a listener for changes of the tables by other programs. The listener should call `ensure` soon. */
   onForeignChange(listener: () => void): void
   /** Removes the tables and the bridge, and ends the nft and ip processes. Used by `down --purge`. */
   remove(): Promise<void>

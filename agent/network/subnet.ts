@@ -12,7 +12,7 @@ export interface Subnet {
   readonly last: number
 }
 
-/** @throws {BerthError} `invalid_field` unless the text is a subnet from /8 to /29 without host bits */
+/** @throws {BerthError} `invalid_field` if the text is not a subnet from /8 to /29, or has host bits */
 export function parseSubnet(cidr: string): Subnet {
   const [, address = '', length = ''] = /^([\d.]+)\/(\d{1,2})$/.exec(cidr) ?? []
   const base = parseIpv4(address)
@@ -30,7 +30,7 @@ export function parseSubnet(cidr: string): Subnet {
   }
 }
 
-/** @returns the address as a number; undefined unless the text is four decimal octets without leading zeros */
+/** @returns the address as a number; undefined if the text is not four decimal octets without leading zeros */
 export function parseIpv4(text: string): number | undefined {
   const octets = text.split('.')
   if (octets.length !== 4 || !octets.every((octet) => /^(0|[1-9]\d{0,2})$/.test(octet) && Number(octet) < 256))

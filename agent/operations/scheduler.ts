@@ -76,7 +76,7 @@ export class Scheduler {
     this.#advance(task)
   }
 
-  /** Until `wait` ends, the task does not count towards `parallel`. Other tasks of its subject still wait. */
+  /** Runs `wait`, during which the task does not count towards `parallel`. Other tasks of its subject still wait. */
   async pause<T>(task: Task, wait: () => Promise<T>): Promise<T> {
     this.#placed.delete(task)
     this.#pump()

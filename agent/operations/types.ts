@@ -43,14 +43,14 @@ export interface StepContext<Input> {
 
 /**
  * One step of an operation. `run` must be safe to repeat after an interruption at any point. `undo` must be safe to
- * repeat if `run` never began, stopped at any point, or finished.
+ * repeat, no matter if `run` never began, stopped at any point or finished.
  */
 export interface Step<Input> {
   readonly name: string
   /** Weight in the operation's progress; default 1. */
   readonly weight?: number
   /**
-   * True if the operation may be canceled during this step. A cancellation aborts `signal` and undoes the operation.
+   * True if the operation can be canceled during this step. A cancellation aborts `signal` and undoes the operation.
    * Ignored for a `forwardOnly` operation.
    */
   readonly cancelable?: boolean

@@ -45,7 +45,7 @@ export interface AgentTls {
   options(): TlsOptions
   /** Registers a listener that is called after `reload`, because the result of `options` may have changed. */
   onReplaced(listener: () => void): void
-  /** @throws {BerthError} `bad_certificate` unless this is a certificate of the gateway and is valid now */
+  /** @throws {BerthError} `bad_certificate` if this is not a certificate of the gateway, or is not valid now */
   checkPeer(certificate: PeerCertificate | undefined): void
   /** Reads a ticket for a transfer to this host. @throws {BerthError} `bad_certificate` */
   readTicket(certificate: PeerCertificate | undefined): TransferTicket

@@ -9,14 +9,13 @@ import type { AgentTls } from './tls.js'
 /** Receives guests from other hosts, one per connection. A running guest has another connection for its memory. */
 export interface TransferService {
   serve(socket: TLSSocket, tls: Pick<AgentTls, 'readTicket' | 'guard'>): void
-  /** Ends all connections. */
   close(): void
 }
 
 export function createTransferService(parts: ReceiverParts): TransferService {
   /**
-   * Connections by the protocol and the id of their move. A newer connection replaces the older one of its move, which
-   * is broken.
+   * Connections by the protocol and the id of their move. A newer connection of a move shows that the older one is
+   * broken, and replaces it.
    */
   const open = new Map<string, TLSSocket>()
   return {
@@ -45,8 +44,8 @@ export function createTransferService(parts: ReceiverParts): TransferService {
 const checkMs = 10_000
 
 /**
- * Passes the memory of a running guest to the process that was prepared for it. Ends with this process, with the move, or
- * if the source no longer answers. The process then ends, too.
+ * Passes the memory of a running guest to the process that was prepared for it. Ends when this process or the move
+ * ends, or when the source no longer answers. The process then ends, too.
  */
 async function receiveMemory(parts: ReceiverParts, transfer: TransferIdentity, socket: TLSSocket): Promise<void> {
   socket.setKeepAlive(true, checkMs)

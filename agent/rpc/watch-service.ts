@@ -42,7 +42,7 @@ export function createWatchService(source: WatchSource): { service: WatchService
 class WatchStream {
   /** Last changes by entity, in the order of their revisions. */
   readonly #pending = new Map<string, Change>()
-  /** By entity: revision of the entity's first change that was not sent. In ascending order of revisions. */
+  /** By entity: revision of the entity's first change that was not sent. Entries are in ascending order. */
   readonly #firstUnsent = new Map<string, number>()
   #writable = true
   #sentHost = ''
@@ -150,7 +150,7 @@ class WatchStream {
     }
   }
 
-  /** @param sent revision that is sent now */
+  /** Returns the revision up to which the watcher has all changes. @param sent revision that is sent now */
   #completeRevision(sent: number): number {
     const [first] = this.#firstUnsent.values()
     return first === undefined ? sent : Math.min(sent, first - 1)

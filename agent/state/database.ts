@@ -33,7 +33,7 @@ export function openDatabase(path: string, { version = migrations.length } = {})
 
 /**
  * Refuses a missing or empty journal if the secret of an earlier journal exists. With an empty journal, the agent would
- * have forgotten all its guests.
+ * know none of its guests.
  * @throws {BerthError} `journal_missing`
  */
 export function checkJournalPresent(path: string, secretPath: string): void {
@@ -41,7 +41,7 @@ export function checkJournalPresent(path: string, secretPath: string): void {
   throw new BerthError('internal', 'journal_missing', damagedJournal(path, 'is missing or empty'))
 }
 
-/** Returns the message of an error: the fault of the journal, and the command to run. */
+/** Returns an error message that states the fault of the journal and the command that starts without it. */
 function damagedJournal(path: string, what: string): string {
   const directory = dirname(path)
   return (

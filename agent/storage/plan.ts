@@ -30,7 +30,7 @@ export type PoolStep =
 
 export type PoolPlan = { readonly steps: PoolStep[] } | { readonly refuse: string }
 
-/** Plans the steps that create and mount the pool. No step formats or hides anything that may be data. */
+/** Plans the steps that create and mount the pool. No step formats or hides anything that could be data. */
 export function planPool(want: PoolWant, have: PoolHave): PoolPlan {
   if (have.mount) return planMounted(want, have, have.mount)
   if (have.directoryUsed)

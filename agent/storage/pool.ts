@@ -37,7 +37,7 @@ const minLoopBytes = 1024 ** 3
 const mountOptions = ['noatime', 'discard=async'] // discard: space freed in the pool is also freed in the loop file
 
 /**
- * Creates the pool if it does not exist, and mounts it if it is not mounted. May be interrupted at any point and
+ * Creates the pool if it does not exist, and mounts it if it is not mounted. Can be interrupted at any point and
  * repeated.
  * @throws {BerthError} `storage_unusable` if something else is mounted or stored at the pool's path
  */

@@ -11,7 +11,7 @@ export type Quota = 'simple' | 'classic'
 export const poolLabel = 'berth-pool'
 
 /**
- * Enables quotas unless they are enabled. The agent's own filesystems get simple quotas (Linux 6.7). With classic
+ * Enables quotas if they are not enabled. The agent's own filesystems get simple quotas (Linux 6.7). With classic
  * quotas, the deletion of a clone makes the kernel walk all references of every shared extent: 100 clones take 112 s of
  * one core instead of 0.6 s.
  */

@@ -28,7 +28,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-  // The host may have lost the time while it was off. Guests that had expired before must then not start.
+  // The host may have lost the time while it was off. Until the clock is right again, an expired guest must not start.
   if (policy.expired && isUnchanged && !clock.isSettled()) return true
   if (policy.expired) return clock.latest() >= expiresAtMs
   return clock.isSettled() && clock.earliest() >= expiresAtMs

@@ -46,8 +46,8 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
 /**
  * Advances the period of a traffic count to the present clock and reset day. A new period resets the count. If the
  * clock goes back by up to a month, the period stays until its end. If the clock goes back further, it is wrong now or
- * was wrong before. The period then follows the clock, but neither this nor a later return to the former period resets
- * the count. A change of the reset day moves the period, even without a reset.
+ * was wrong before. The period then follows the clock, but neither this change nor a later return to the former period
+ * resets the count. A change of the reset day moves the period, even without a reset.
  * @param counted the stored period; undefined: nothing was counted yet
  * @param startOf returns the first day of the present period for a reset day
  */

@@ -56,12 +56,12 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   const memory = controllers.get('memory')
   if (memory === undefined) return false
   if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
-  // The root cgroup has no limits, so this checks a cgroup below it that has memory.max.
+  // The root cgroup has no files for limits, so this checks a cgroup below it that has memory.max.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }
 
-/** True if guests can be pinned to processors. In cgroup v2, they can use all controllers of the root cgroup. */
+/** True if guests can be pinned to processors. In cgroup v2, guests can use all controllers of the root cgroup. */
 function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
   if (version === 1) return controllers.has('cpuset')
   return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')

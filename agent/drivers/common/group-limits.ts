@@ -12,8 +12,8 @@ interface DesiredGroups {
 }
 
 /**
- * Writes a running guest's limits to its cgroups where they differ. Memory comes last, because only this limit can be
- * refused. The other limits are then already in force.
+ * Writes a running guest's limits to its cgroups where they differ. The memory limit is written last, because only this
+ * limit can be refused. If it is, the others are already in force.
  * @param group name of the cgroup, the same in every hierarchy
  * @returns true if any limit differed
  * @throws {BerthError} `memory_in_use` if the guest uses more than the new limit, even after reclaim

@@ -8,8 +8,8 @@ export interface GuestNamesParts {
 }
 
 /**
- * Maps guest ids to names on the host. A name contains only the guest's id. Another guest that still runs may have had
- * this id before. Therefore each method checks which guest uses the name.
+ * Maps guest ids to names on the host. A name contains only the guest's id. An older guest that still runs can have had
+ * the same id. Therefore each method checks which guest uses the name.
  */
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}
@@ -33,8 +33,8 @@ export class GuestNames {
   }
 
   /**
-   * True if another guest uses this guest's name on the host. If the journal was lost, ids and thus names are reused
-   * while old guests may still run.
+   * True if another guest uses this guest's name on the host. If the journal was lost, ids (and with them names) are
+   * reused, even if old guests still run.
    */
   isForeign({ id, uuid }: Machine): boolean {
     const name = this.parts.paths.nameOf(id)

@@ -1,7 +1,7 @@
 import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
 import { isGone } from '../../host/process/proc.js'
 
-/** Removes the cgroup's processor limit, because a throttled guest dies slowly. The cgroup is deleted afterwards. */
+/** Removes the cgroup's processor limit, because a throttled guest dies slowly. The caller deletes the cgroup later. */
 export function liftQuota(cgroups: CgroupLayout, name: string): void {
   const group = `${cgroups.controllers.get('cpu') ?? ''}/${name}`
   try {

@@ -1,9 +1,9 @@
 import type { CurrentLogin, Login } from '../machine.js'
 
-/** No password matches this field: root can only log in with keys (shadow(5)). */
+/** Value of root's field (shadow(5)) that no password matches. Root can then only log in with keys. */
 export const noPassword = '*'
 
-/** A non-empty field of the shadow file: any crypt(5) hash, locked or not. With an empty field anybody could log in. */
+/** A non-empty field of the shadow file: any crypt(5) hash, locked or not. An empty field would let anybody log in. */
 export const shadowFieldPattern = /^[!*./0-9A-Za-z$,=+_-]{1,255}$/
 
 /** Returns the lines for `authorized_keys`. */

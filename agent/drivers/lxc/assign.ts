@@ -5,7 +5,7 @@ import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { MachineNic } from '../machine.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
-/** Error output of ip(8) if the guest already has a default route. This is harmless. */
+/** Error output of ip(8) if the guest already has a default route. This error is harmless. */
 const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
 
 /**

@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration. Other methods ignore it from now on. A later `write` waits for the removal. */
+  /** Removes the configuration. Other methods ignore it immediately. A later `write` waits until it is removed. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)

@@ -129,7 +129,7 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * Sets a disk scheduler that shares the pool's disk among guests, if the disk is the agent's own loop device.
+   * If the pool's disk is the agent's own loop device, sets a scheduler for it that shares its time among guests.
    * @returns warnings for the operator about host settings that weaken the separation of guests
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {
@@ -145,7 +145,7 @@ export class LxcDriver implements Driver {
     return describeOutdated(this.#outdated)
   }
 
-  /** True if lxcfs runs. It shows guests their own memory, processors and load. */
+  /** True if lxcfs runs. lxcfs shows guests their own memory, processors and load. */
   hasLxcfs(): boolean {
     return hasLxcfs(this.#context.place.lxcfsDir)
   }

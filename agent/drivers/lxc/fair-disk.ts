@@ -1,6 +1,6 @@
 import { listDisks, setScheduler, type Disk } from '../../host/disk/block-queue.js'
 
-/** The only I/O scheduler that shares a disk's time by cgroup, and therefore by guest. */
+/** The only I/O scheduler that shares a disk's time among cgroups, and therefore among guests. */
 const fair = 'bfq'
 
 /**

@@ -18,8 +18,8 @@ export function canFreeze({ version, controllers }: CgroupLayout): boolean {
 }
 
 /**
- * Freezes every process of the guest. A process that waits for a disk freezes when the disk has answered.
- * @returns false if this took longer than `timeoutMs`; all processes then continue
+ * Freezes every process of the guest. A process that waits for a disk freezes after the disk has answered.
+ * @returns false if the freeze took longer than `timeoutMs`; all processes then continue
  */
 export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs: number): Promise<boolean> {
   const freezer = findFreezer(cgroups, name)

@@ -10,7 +10,7 @@ import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 export interface LxcHostFacts extends GroupFacts {
   readonly apparmor: boolean
   readonly openFilesMax: number
-  /** False for lxc 6 and newer: it does not apply `idmap` with a user namespace that it did not create. */
+  /** True if lxc applies `idmap` with a user namespace that it did not create. Only versions before 6 do this. */
   readonly mountsIdmapped: boolean
 }
 

@@ -8,7 +8,7 @@ import { checkPassword } from './plan-login.js'
 
 /** Limits for a program inside the guest, which is untrusted. */
 const bounds = { timeoutMs: 10_000, maxOutputBytes: 65_536 }
-/** Exit codes of lxc-attach if the program cannot be run (126) or does not exist (127), like those of env(1). */
+/** Exit codes of lxc-attach, the same as those of env(1): the program cannot be run (126) or does not exist (127). */
 const noProgramCodes = [126, 127]
 
 /**
@@ -41,7 +41,7 @@ const accountPrograms = /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|
 
 /**
  * Sets root's password in the guest's files, unless a program that changes accounts is running in the guest. Ignores
- * lock files, because a killed program leaves them behind.
+ * lock files, because a killed program may have left them behind.
  * @param pids pids of the guest's processes
  * @throws {BerthError} `guest_refused`
  */

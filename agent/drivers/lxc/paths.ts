@@ -11,7 +11,7 @@ export interface LxcPaths {
   readonly seccompProfile: string
   /** File that guests see as /proc/cmdline. */
   readonly commandLine: string
-  /** Directory at which start-guest.pl mounts a guest's volume, in a mount namespace of its own. */
+  /** Directory at which start-guest.pl mounts a guest's volume, in a separate mount namespace. */
   readonly mountPoint: string
   /** Directory with nodes of the host's devices that guests may use. */
   readonly devices: string

@@ -14,8 +14,8 @@ export interface NewIdentity {
 
 /**
  * Plans the changes that turn a copy of another guest's files into this guest's files: name, login, machine id and SSH
- * host keys. The other guest's login stops working in the copy, unless this guest has no login. Other lines of
- * /etc/hosts and name servers that the other guest's owner has set stay unchanged.
+ * host keys. If this guest has a login, the other guest's login stops working in the copy. Other lines of /etc/hosts
+ * and name servers that the other guest's owner has set stay unchanged.
  * @throws {Error} if a value is invalid
  */
 export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {

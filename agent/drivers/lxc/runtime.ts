@@ -31,7 +31,7 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of times that `#listPassing` reads its cgroup: a reboot runs up to five processes in it in turn. */
+/** Maximum number of times that `#listPassing` reads its cgroup: a reboot runs up to five processes in turn. */
 const mostLooks = 5
 /** Maximum wait in ms for a process to execute a program, which takes up to a few ms on a busy host. */
 const executingMs = 10
@@ -55,7 +55,7 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the names of all guests that have a cgroup or are rebooting. A rebooting guest has no cgroup for a while.
+   * Lists the names of all guests that have a cgroup or are rebooting. A guest can begin or end its reboot meanwhile.
    * Therefore the cgroups are listed before and after the search for rebooting guests.
    */
   listNames(prefix: string): string[] {
@@ -131,9 +131,7 @@ export class LxcRuntimeReader {
     }
   }
 
-  /**
-   * Finds the guest's init: the monitor's child in another pid namespace. Hooks are children in the host's namespace.
-   */
+  /** Finds the guest's init: the monitor's child in another pid namespace. Hooks are in the host's namespace. */
   #findInit(monitor: ProcessStat): ProcessStat | undefined {
     for (const pid of readChildren(monitor.pid)) {
       const namespace = findNamespace(pid, 'pid')
@@ -156,7 +154,7 @@ function readPassing(pid: number): ProcessInfo[] {
 
 /**
  * True if the child has executed the guest's init and is no longer lxc-start. The programs' files are compared, because
- * the guest can choose the process's name. A child without such a file is ending: the result is false.
+ * the guest can choose the process's name. Also false for an ending child, which has no such file.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true

@@ -39,7 +39,7 @@ export async function stopGuest(
 
 /**
  * Returns a function that reports if the guest has ended. The function also sends a halt signal to the first process
- * when a signal is due. The signal is repeated for two reasons: the kernel drops signals that an init does not handle
+ * when a signal is due. It repeats the signal for two reasons: the kernel drops signals that an init does not handle
  * yet, and the guest may have rebooted.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {

@@ -73,7 +73,7 @@ done
 /**
  * Rules against BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions (linux/btrfs.h). A subvolume that the
  * guest's root creates would not count towards the guest's disk limit. Only the low half of the argument is compared,
- * as the kernel does. ENOTTY is the error of a filesystem without subvolumes.
+ * as the kernel does. The calls return ENOTTY, the error of a filesystem without subvolumes.
  */
 const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
   .map((request) => `ioctl errno 25 [1,${request},SCMP_CMP_MASKED_EQ,0xffffffff]\n`)

@@ -23,7 +23,7 @@ export interface QemuAccessContext {
 export class QemuAccess {
   constructor(private readonly context: QemuAccessContext) {}
 
-  /** Writes the guest's seed: the CD from which its system reads name, addresses and login. */
+  /** Writes the guest's seed: a CD from which the guest's system reads its name, addresses and login. */
   tell(machine: Machine): Promise<void> {
     const { paths, names, keyFile } = this.context
     return tellMachine(machine, { seed: paths.seedOf(names.nameOf(machine)), keyFile })

@@ -13,7 +13,7 @@ export function tapOf({ device, bridge, mac }: MachineNic): Tap {
 /**
  * Creates the tap of a running guest again after it was deleted.
  * @param procs path of `cgroup.procs` in the guest's cgroup
- * @returns whether the tap was missing
+ * @returns true if the tap was missing
  * @throws {CommandError} if the process has ended meanwhile
  */
 export async function connectMachine(pid: number, procs: string, nic: MachineNic): Promise<boolean> {

@@ -29,15 +29,15 @@ export function markLeaving({ leaving }: RunPaths): void {
 }
 
 /**
- * Lets the guest of an existing QEMU run. Only a file in its run directory proves that this QEMU has the guest's
- * present memory. Only the host that owns the guest may call this.
+ * Lets the guest of an existing QEMU run. A file in the run directory (`arriving` or `leaving`) proves that this QEMU
+ * has the guest's present memory. Only the host that owns the guest may call this.
  * @returns false if the guest cannot continue and must be booted
- * @throws if QEMU still refuses after some time; the memory is then still here
+ * @throws if QEMU still refuses after some time; it then still has the memory
  */
 export async function continueGuest(context: ContinueContext, name: string): Promise<boolean> {
   const { arriving, leaving } = context.paths.runOf(name)
   if (existsSync(arriving)) {
-    // A guest that is booted instead loses its memory, so this is the last resort.
+    // If this returns false, the guest is booted and loses its memory. Booting is therefore the last resort.
     const continues = await continueWithin(context, name).catch(() => false)
     if (continues) rmSync(arriving, { force: true })
     return continues
@@ -48,7 +48,7 @@ export async function continueGuest(context: ContinueContext, name: string): Pro
   return continues
 }
 
-/** False for a QEMU that a former move of the guest has left. The guest of a QEMU that does not answer runs. */
+/** False if an earlier move of the guest has left this QEMU. If QEMU does not answer, its guest counts as running. */
 async function runsAlready({ machines }: ContinueContext, name: string): Promise<boolean> {
   const state = await machines
     .monitor(name)
@@ -57,7 +57,7 @@ async function runsAlready({ machines }: ContinueContext, name: string): Promise
   return state !== 'inmigrate' && !pausedByMigration.includes(state)
 }
 
-/** @returns false if QEMU has ended, or lacks a part of the memory @throws the last error after a time */
+/** @returns false if QEMU has ended, or lacks a part of the memory @throws the last error after `continueTimeoutMs` */
 async function continueWithin({ machines, runtime, log }: ContinueContext, name: string): Promise<boolean> {
   for (const deadline = performance.now() + continueTimeoutMs; ;) {
     try {

@@ -36,7 +36,7 @@ export class DiskUse {
     return last?.bytes
   }
 
-  /** Queries the guest agent, unless its last answer is fresh. Callers wait for a slow agent at most once a minute. */
+  /** Queries the guest agent if its last answer is not fresh. Callers wait for a slow agent at most once a minute. */
   async refresh(name: string, run: RunPaths, mostBytes: number): Promise<number | undefined> {
     const last = this.#answers.get(name)
     const ageMs = last ? performance.now() - last.askedMs : Infinity

@@ -31,7 +31,7 @@ export async function growDisk(volume: string, bytes: number): Promise<boolean> 
 }
 
 /**
- * Gives a new disk exactly the ordered size.
+ * Gives a new disk exactly the requested size.
  * @throws {BerthError} `volume_missing`; `disk_too_small` if the image needs more
  */
 export async function fitDisk(volume: string, bytes: number): Promise<void> {

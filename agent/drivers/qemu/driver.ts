@@ -174,7 +174,7 @@ export class QemuDriver implements Driver {
     const name = this.#names.freeNameOf(machine)
     await this.#configs.write(name, { uuid: machine.uuid, device: machine.nic.device })
     await allEnded([
-      growDisk(machine.volume, machine.limits.diskBytes), // a restored disk may be smaller than the guest's limit
+      growDisk(machine.volume, machine.limits.diskBytes), // a restored disk can be smaller than the limit
       ensureFirmware(systemVolumeOf(machine), machine.isolation.userIdBase),
       this.#access.tell(machine),
     ])

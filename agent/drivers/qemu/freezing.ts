@@ -13,8 +13,7 @@ export interface FreezingOptions {
   /** Time in ms within which a guest must answer a request to thaw; default 5 s. */
   readonly thawTimeoutMs?: number
   /**
-   * Pause in ms before the first retry of a thaw; default 1 s. The pause doubles with each retry, up to the tenfold
-   * pause.
+   * Pause in ms before the first retry of a thaw; default 1 s. It doubles with each retry, up to ten times this pause.
    */
   readonly pauseMs?: number
 }
@@ -22,8 +21,8 @@ export interface FreezingOptions {
 /**
  * Freezes guests' file systems through their guest agents, and thaws them. A guest agent executes one command at a
  * time. A freeze that exceeds its timeout is therefore still completed, and a thaw has to wait for it. A file marks the
- * guest from a moment before its freeze until a thaw is confirmed. Thaws are retried in the background until the guest
- * confirms one, or the guest or its agent has ended.
+ * guest from shortly before its freeze until the guest confirms a thaw. Thaws are retried in the background until the
+ * guest confirms one, or the guest or its agent has ended.
  */
 export class FileSystemFreezer {
   readonly #thaws = new KeyedSingleFlight<string>()
@@ -67,7 +66,7 @@ export class FileSystemFreezer {
     return this.options.pauseMs ?? 1000
   }
 
-  /** Runs at most one thaw per guest. A second thaw would affect file systems that were frozen after the first thaw. */
+  /** Runs at most one thaw per guest. A second thaw could thaw file systems that were frozen after the first thaw. */
   #thawOnce(name: string): Promise<void> {
     return this.#thaws.run(name, () => this.#thaw(name))
   }

@@ -8,14 +8,12 @@ import type { GroupLimits, LimitFacts } from '../common/plan-limits.js'
 import { translationCacheMib } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Memory for QEMU itself, more than the measured 57 MB: if QEMU ran out of memory, the guest would end. */
+/** Memory for QEMU itself. QEMU was measured to need 57 MB. Without memory for QEMU, its guest would end. */
 const overheadMib = 256
 /** Maximum number of QEMU's threads: one per processor, and threads that wait for the disk. */
 const mostThreads = 512
 
-/**
- * Plans the limits of QEMU's cgroup: the limits of the guest, and more memory for QEMU. QEMU itself limits disk I/O.
- */
+/** Plans the limits of QEMU's cgroup: those of the guest, and more memory for QEMU. QEMU itself limits disk I/O. */
 export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'): GroupLimits {
   const extraMib = overheadMib + (acceleration === 'tcg' ? translationCacheMib : 0)
   return {
@@ -37,7 +35,7 @@ export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimi
   for (const path of paths) mkdirSync(path, { recursive: true })
   fillCpuset(cgroups, group)
   writeGroupLimits(facts, group, limits)
-  // The list begins with the cgroup in which the agent looks for the guest's processes.
+  // The first path is the cgroup in which the agent looks for the guest's processes.
   const telling = `${tellingHierarchy(cgroups)}/${group}`
   return [telling, ...paths.filter((path) => path !== telling)]
 }
@@ -56,9 +54,7 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
   return { cgroupVersion: cgroups.version, swapAccounting, socketAccounting, cpusets }
 }
 
-/**
- * Delegates controllers to guests' cgroups. In cgroup v2, a group only has the controllers that its parent delegates.
- */
+/** Delegates controllers to guests' cgroups. In cgroup v2, a group only has controllers that its parent delegates. */
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)

@@ -1,6 +1,6 @@
 import { readKernelFile } from '../../host/process/proc.js'
 
-/** The host's processor, which guests with kvm see as it is. */
+/** The host's processor. Guests with kvm see it unchanged. */
 export interface HostProcessor {
   readonly vendor: string
   /** Family, model and stepping. */

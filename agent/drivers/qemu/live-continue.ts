@@ -3,11 +3,11 @@ import { BerthError } from '../../../shared/errors.js'
 import type { QmpConnection } from './qmp/connection.js'
 import { objectOf } from './qmp/messages.js'
 
-/** States of a migration in which QEMU still sends memory, or waits before the last part (qapi/migration.json). */
+/** States of a migration in which QEMU sends memory, or waits before it sends the last part (qapi/migration.json). */
 const unfinished = ['setup', 'cancelling', 'active', 'pre-switchover', 'device', 'wait-unplug']
-/** States in which a migration has paused the guest, on its source (RunState in qapi/run-state.json). */
+/** States of a guest on the source that its migration has paused (RunState in qapi/run-state.json). */
 export const pausedByMigration: readonly string[] = ['finish-migrate', 'postmigrate']
-/** States from which `continueMachine` lets a guest run. The guest of a completed arrival is `paused`. */
+/** States from which `continueMachine` lets a guest run. A guest whose memory has arrived completely is `paused`. */
 const paused = ['paused', 'prelaunch', ...pausedByMigration]
 const endTimeoutMs = 30_000
 const pollMs = 20
@@ -43,9 +43,9 @@ export async function cancelMigration(monitor: QmpConnection): Promise<void> {
 }
 
 /**
- * Lets a guest run that a migration has paused, on either host. Cancels a migration that has not finished. Only the
- * host that owns the guest may call this. Does nothing for a guest that already runs. If QEMU refuses, since it still
- * ends the migration, the caller tries again.
+ * Lets a guest run that a migration has paused, on the source or the target. Cancels a migration that has not finished.
+ * Only the host that owns the guest may call this. Does nothing for a guest that already runs. If QEMU refuses because
+ * it is still ending the migration, the caller tries again.
  * @returns false if QEMU lacks a part of the guest's memory
  */
 export async function continueMachine(monitor: QmpConnection): Promise<boolean> {
@@ -54,7 +54,7 @@ export async function continueMachine(monitor: QmpConnection): Promise<boolean> 
   if (state === 'inmigrate') return false
   if (!paused.includes(state)) return true
   await monitor.execute('cont')
-  // Switches between the hosts' networks learn the new place from the guest's own announcement.
+  // The guest announces its address, so that the switches between the hosts learn its new place.
   await monitor.execute('announce-self', { initial: 50, max: 550, rounds: 5, step: 100 })
   return true
 }

@@ -11,11 +11,11 @@ import type { QmpConnection } from './qmp/connection.js'
 import { objectOf } from './qmp/messages.js'
 
 const connectTimeoutMs = 10_000
-/** Rate for unlimited transfers in bytes per second. Without it, QEMU sends at most 128 MiB/s. */
+/** Rate in bytes per second for transfers without a limit. If no rate is set, QEMU sends at most 128 MiB/s. */
 const unlimitedRate = 10 * 1024 ** 3
-/** Time in ms that QEMU may take to answer while it sends the last part: it then holds the lock of its monitor. */
+/** Timeout in ms of requests while QEMU sends the last part, because QEMU holds the lock of its monitor meanwhile. */
 const finishTimeoutMs = 120_000
-/** Time in ms that QEMU may take from the end of the migration to the state after it. */
+/** Maximum time in ms from the end of the migration until QEMU is in the state `postmigrate`. */
 const settleTimeoutMs = 5000
 
 /** Lets QEMU send the guest's memory while the guest runs. @returns the connection on which QEMU sends */
@@ -82,7 +82,7 @@ export async function finishSending(monitor: QmpConnection, signal: AbortSignal)
   await checkPaused(monitor, 'sent')
 }
 
-/** @throws {BerthError} `memory_not_sent` unless QEMU itself says that the guest is paused in this way */
+/** @throws {BerthError} `memory_not_sent` if QEMU does not report the guest as paused in this state */
 export async function checkPaused(monitor: QmpConnection, state: 'paused' | 'sent'): Promise<void> {
   const expected = state === 'paused' ? 'finish-migrate' : 'postmigrate'
   const isSo = async (): Promise<boolean> => (await readRunState(monitor)) === expected

@@ -94,7 +94,7 @@ export class QemuLiveMoves implements LiveMoves {
 
   async confirm(machine: Machine): Promise<void> {
     const monitor = await this.#monitor(machine)
-    // QEMU answers only between the parts that it loads.
+    // QEMU does not answer while it loads a part of the memory.
     const isLoaded = async (): Promise<boolean> =>
       (await readMigration(monitor, loadTimeoutMs))['status'] === 'completed' &&
       (await readRunState(monitor, loadTimeoutMs)) === 'paused'
@@ -141,7 +141,7 @@ export class QemuLiveMoves implements LiveMoves {
     return this.context().paths.runOf(this.#name(machine))
   }
 
-  /** Returns the monitor of a QEMU that runs, also if this agent has just started. */
+  /** Returns the monitor of a running QEMU, even if this agent has just started. */
   #monitor(machine: Machine): Promise<QmpConnection> {
     this.#track(machine)
     return this.context().machines.monitor(this.#name(machine))
@@ -159,7 +159,7 @@ export class QemuLiveMoves implements LiveMoves {
   }
 }
 
-/** The thaw is retried only on this host, so the guest would stay frozen on the other one. */
+/** Refuses a guest with frozen file systems. Only this host retries the thaw, so the guest would stay frozen. */
 function refuseFrozen({ frozen }: RunPaths): void {
   if (existsSync(frozen))
     throw offlineRequired(['its file systems are frozen by a backup or snapshot: try again later'])

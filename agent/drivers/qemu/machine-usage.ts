@@ -14,7 +14,7 @@ const mib = 1024 ** 2
 /** Timeout of the monitor. A sample without the memory use is better than a late sample. */
 const monitorTimeoutMs = 500
 
-/** Reads the usage of guests as the host counts it. Memory and disk use come from guests that report them. */
+/** Reads the usage that the host counts for guests, and the memory and disk use that guests report. */
 export class MachineUsage {
   readonly #counters: UsageReader
   readonly #diskUse = new DiskUse()

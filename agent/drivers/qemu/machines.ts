@@ -132,7 +132,7 @@ export class Machines {
     return monitor
   }
 
-  /** Checks whether the guest shut down before the connection opened. After a failure, the next connection checks. */
+  /** Checks whether the guest shut down before the connection opened. After a failure, the next connection does it. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
@@ -195,7 +195,7 @@ export class Machines {
     await this.monitor(name)
   }
 
-  /** Reports that the guest ended, if QEMU has ended or the guest has shut down. A lost connection proves neither. */
+  /** Reports the guest's end if QEMU has ended or the guest has shut down. A lost connection proves neither. */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')
@@ -203,7 +203,7 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** Ends QEMU and reports the guest's end. If this agent is killed, a file reports the shutdown to the next agent. */
+  /** Ends QEMU and reports the guest's end. A file tells the next agent of a shutdown if this agent is killed. */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })

@@ -32,7 +32,7 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   const { run, running, volume, tell } = context
   const applied = running && (await setPasswordInside(run, { passwordHash }))
   const { reset: before, ...instance } = await readInstance(volume)
-  // `reset` is a password that the next boot would set. It is dropped if the new password works already.
+  // `reset` is a password that the next boot sets. It is not needed if the new password works already.
   const changed = applied ? { passwordHash } : { reset: { serial: randomUUID().slice(0, 8), passwordHash } }
   await writeInstance(volume, { ...instance, ...changed })
   if (running && !(applied && before === undefined)) await tell()

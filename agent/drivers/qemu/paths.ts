@@ -28,7 +28,7 @@ export interface RunPaths {
   readonly frozen: string
   /** File that exists while QEMU receives the memory of a guest from another host, until the guest runs here. */
   readonly arriving: string
-  /** File that exists from before this guest's move may leave it paused, until it runs again or its QEMU has ended. */
+  /** File that exists from shortly before the move pauses this guest until it runs again or its QEMU has ended. */
   readonly leaving: string
   /** Socket of an arriving guest's QEMU, which receives the memory. */
   readonly incoming: string

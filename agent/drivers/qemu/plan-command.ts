@@ -8,11 +8,11 @@ export interface CommandFacts {
   readonly acceleration: 'kvm' | 'tcg'
   readonly system: DiskSystem
   readonly media: readonly Medium[]
-  /** Set if the guest's memory arrives from another host. QEMU then waits for the memory, and stays paused after it. */
+  /** Set if the guest's memory arrives from another host. QEMU then waits for it, and the guest stays paused. */
   readonly arrival?: Arrival
 }
 
-/** Properties of a running guest that its QEMU on another host must have, too. */
+/** Properties of a running guest that must be the same for its QEMU on the target host. */
 export interface Arrival {
   /** Version of the board, for example `pc-q35-7.2`. */
   readonly board: string

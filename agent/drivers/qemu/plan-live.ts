@@ -5,7 +5,7 @@ import type { LiveFacts } from './live-facts.js'
 export interface LiveTarget extends Pick<LiveFacts, 'version' | 'acceleration' | 'devices' | 'nic'> {
   readonly processor: HostProcessor
   readonly availableBytes: number
-  /** Present limits of the guest's memory, and of its processors, rounded up. */
+  /** Present limits of the guest's memory and processors. The number of processors is rounded up. */
   readonly limitMib: number
   readonly limitProcessors: number
 }
@@ -31,7 +31,7 @@ function planAcceleration(guest: LiveFacts, target: LiveTarget): string[] {
     return [`it runs with ${guest.acceleration}, but the target uses ${target.acceleration}`]
   if (guest.acceleration === 'kvm' && !isSame(guest.processor, target.processor))
     return [describeProcessors(guest.processor, target.processor)]
-  // The network address of the card is part of the hash, so another address would be reported twice.
+  // The hash contains the MAC, which depends on the private address. `planNetwork` reports a different address.
   if (guest.devices !== target.devices && guest.nic.ipv4 === target.nic.ipv4)
     return ['it was started by another version of the agent, or the target cannot provide the same devices']
   return []
@@ -57,7 +57,7 @@ function isOlder(one: string, other: string): boolean {
   return at >= 0 && a[at]! < (b[at] ?? 0)
 }
 
-/** The guest's system keeps its private address, which its own configuration contains. */
+/** Requires an equal private address, because the guest's own configuration contains this address. */
 function planNetwork(guest: LiveFacts['nic'], target: LiveFacts['nic']): string[] {
   if (guest.ipv4 !== target.ipv4) return [`its private address ${guest.ipv4} is not free on the target`]
   const isSameNet = guest.prefixLength === target.prefixLength && guest.gateway === target.gateway

@@ -10,14 +10,14 @@ export interface Instance {
   readonly id: string
   /** crypt(5) hash of root's password. */
   readonly passwordHash?: string
-  /** Encrypted password, for systems that accept no hash. */
+  /** Encrypted password, for a system that accepts no hash. */
   readonly sealedPassword?: string
   readonly publicKey?: string
   /** Lines of `authorized_keys`, used instead of `publicKey`. */
   readonly authorizedKeys?: readonly string[]
   /** The customer's own cloud-init data. */
   readonly userData?: string
-  /** A password that could not be set in the running guest. The next boot sets it, but only once for each `serial`. */
+  /** A password that could not be set in the running guest. A boot sets it, but only once for each `serial`. */
   readonly reset?: { readonly serial: string; readonly passwordHash: string }
 }
 

@@ -15,7 +15,7 @@ export interface PowerContext extends QemuStartContext {
   readonly forget: (name: string) => void
 }
 
-/** Starts and stops guests, and removes what they leave on the host. A stop by this class is not reported as an end. */
+/** Starts and stops guests, and removes what they leave on the host. Listeners get no report of these stops. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 

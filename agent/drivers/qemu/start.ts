@@ -35,15 +35,15 @@ export interface StartOrder {
   readonly signal: AbortSignal
   /** Called when the tap exists, which is before the guest runs. */
   readonly connected?: () => Promise<void>
-  /** Set if the guest's memory arrives from another host. QEMU then waits for it, and the guest does not run yet. */
+  /** Set if the guest's memory arrives from another host. QEMU then waits for it, and the guest is paused. */
   readonly arrival?: Arrival & ArrivedLaunch
 }
 
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. A guest that its move has
- * paused continues. Only the host that owns the guest may call this. If a killed agent has left a
+ * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Lets a guest continue
+ * that its move has paused. Only the host that owns the guest may call this. If a killed agent has left a
  * launch-machine.pl that is about to start the guest, the function waits for this program.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
  * then runs.

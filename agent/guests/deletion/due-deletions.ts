@@ -12,8 +12,8 @@ export interface DueDeletionParts {
 }
 
 /**
- * Removes deleted guests whose deletion can no longer be undone. A deletion is stored with its guest, so a restart of
- * the agent loses none. While the clock may be wrong, nothing is removed. If a deleted guest runs or should run, its
+ * Removes deleted guests whose deletion can no longer be undone. Each deletion is stored with its guest, so it survives
+ * a restart of the agent. While the clock may be wrong, nothing is removed. If a deleted guest runs or should run, its
  * deletion is undone: an older agent, which ignores deletions, may have started it.
  */
 export class DueDeletions {

@@ -7,7 +7,7 @@ import type { GuestUpdate } from '../record/rows.js'
 
 type Deletable = Pick<GuestRecord, 'deletion' | 'suspension' | 'wanted' | 'policy' | 'traffic'>
 
-/** Plans a deletion that can be undone. If the guest is suspended, the end of the suspension does not start it. */
+/** Plans a deletion that can be undone. If the guest is suspended, it does not start when its suspension ends. */
 export function planDelete({ suspension, wanted }: Deletable, nowMs: number, retainMs: number): GuestUpdate {
   const resumes = wanted === 'running' || (suspension?.resumes ?? false)
   return {

@@ -39,7 +39,7 @@ export interface Diagnosis {
 interface Way {
   /** Address to which the agent tries to connect. */
   readonly address: string
-  /** Address to show to the guest's owner. Empty if the mapping applies to all addresses of the host. */
+  /** Address to show to the guest's owner. Empty: the port is mapped at all addresses of the host. */
   readonly told: string
   readonly port: number
   readonly isThere: boolean

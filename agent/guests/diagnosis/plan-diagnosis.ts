@@ -17,7 +17,7 @@ export interface ConnectionFacts {
    * the host itself, if it connects to the guest's internal address or to `outside.address`.
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
-  /** Results of connection attempts. Undefined: there was no attempt, because it would prove nothing. */
+  /** Results of connection attempts. Undefined: there was no attempt, because its result would prove nothing. */
   readonly inside?: ConnectOutcome | undefined
   readonly through?: ConnectOutcome | undefined
 }
@@ -40,7 +40,7 @@ const notReached = skipped('earlier_step_failed')
 
 /**
  * True if a connection to the guest's own address should be tried. This makes sense if the guest runs, its firewall
- * admits the host, and a program is or may be listening on the port.
+ * admits the host, and a program could be listening on the port.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false

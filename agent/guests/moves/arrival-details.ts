@@ -23,9 +23,9 @@ export interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
   readonly received?: ReceivedDisks
-  /** True if a process waits for the memory of the guest. */
+  /** True if a process of the driver waits for the guest's memory. */
   readonly isLive?: boolean
-  /** Changes that the guest's record gets if this host becomes the owner. Undefined until the manifest was received. */
+  /** Changes to the guest's record if this host becomes the owner. Undefined until the manifest was received. */
   readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
   /** Received snapshot from which this host makes the guest's disk. */
   readonly snapshot?: string

@@ -17,7 +17,7 @@ const gib = 1024 ** 3
 /** Addresses and ports that a guest gets on this host. */
 export type ReservedNetwork = Pick<GuestRecord, 'portMappings' | 'publicIpv4s' | 'ipv6Addresses' | 'ipv4'>
 
-/** Reserves what guests need that are about to arrive from other hosts. */
+/** Reserves resources and addresses for guests that are about to arrive from other hosts. */
 export class ArrivalReservations {
   constructor(
     private readonly parts: Pick<ArrivalsParts, 'context' | 'capacity' | 'busy'>,
@@ -25,7 +25,7 @@ export class ArrivalReservations {
   ) {}
 
   /**
-   * Reserves what the arriving guest needs on this host. Without a move id, only checks that this is possible.
+   * Makes the reservation for the arriving guest. Without a move id, only checks that it would succeed.
    * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`, and
    * `offline_required` if the guest runs and cannot continue on this host
    */
@@ -92,8 +92,9 @@ export class ArrivalReservations {
   }
 
   /**
-   * Removes the remains of an earlier move to this host. The gateway never reported the end of that move to this host.
-   * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation still uses the remains
+   * Removes the remains of an earlier move to this host, whose end the gateway never reported.
+   * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation of the guest has not
+   * ended
    */
   async #discardOlder(
     uuid: string,
@@ -103,7 +104,7 @@ export class ArrivalReservations {
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
-    // An operation of an earlier move away from this host may still be about to delete the guest that arrives now.
+    // An earlier move may have taken the guest away from this host. Its operation could delete the arriving guest.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     await this.live.endArriving(uuid)
     store.remove(uuid)

@@ -4,7 +4,7 @@ import { LiveArrivals } from './live-target.js'
 import { OwnerDecisions } from './owner-decisions.js'
 import { ReceivedGuests } from './received-guests.js'
 
-/** Guests that other hosts send to this host, from their reservation to the decision of the gateway. */
+/** Handles guests that other hosts send to this host, from the reservation to the gateway's decision on the owner. */
 export interface Arrivals {
   readonly reservations: ArrivalReservations
   readonly received: ReceivedGuests

@@ -18,7 +18,7 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
     .get(uuid)
   const hasGuest = store.find(uuid) !== undefined
   if (!known) return hasGuest ? firstOwnership : unknownOwnership
-  // The row belongs to a deleted guest. Only its generation is still valid.
+  // The row belongs to a guest that was deleted. Only the generation in it is still valid.
   return hasGuest ? known : { ...known, role: 'absent', moveId: '' }
 }
 
@@ -64,7 +64,7 @@ export function writeDetails(store: GuestStore, uuid: string, details: unknown):
 /** Error message for requests that are not possible before the move of the container has ended. */
 export const isMovingText = 'the container is moving to another host: wait for the task, or cancel it'
 
-/** Refuses to change or start a guest that another host may own. @throws {BerthError} `invalid_state` */
+/** Refuses to change or start a guest that another host owns, or could own. @throws {BerthError} `invalid_state` */
 export function refuseNotOwned({ ownership }: Pick<GuestRecord, 'ownership'>): void {
   if (mayStart(ownership)) return
   if (ownership.role !== 'fenced') throw conflict('invalid_state', isMovingText)

@@ -22,7 +22,7 @@ export interface TransferTarget {
   readonly isForMemory?: boolean
 }
 
-/** Time in ms without any data after which a connection attempt fails. */
+/** Time in ms after which a connection attempt fails if no data arrives. */
 const silenceMs = 120_000
 
 /** Connects to the target with mutual TLS. @throws {BerthError} `target_unreachable` */

@@ -25,7 +25,7 @@ const lastMs = 30 * 60_000
 /** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
 
-/** Sends the snapshots and the disk of a running guest, and then increments until these are small. */
+/** Sends the snapshots and the disk of a running guest. Then sends increments of the disk until they are small. */
 export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
   const { id: uuid } = step.subject
   let newest: SentDisk = { bytes: 0, tookMs: 0 }
@@ -68,18 +68,18 @@ async function checkTarget(context: BackupContext, step: Move): Promise<void> {
   await withSender(context, step, { stage: 'checking the target' }, (sender) => sender.check(manifest))
 }
 
-/** The end of a move whose guest is only paused. */
+/** Control of the last part of a live move, in which the guest is paused instead of stopped. */
 export interface PausedEnd {
   /** Aborted when the guest must run again. */
   readonly deadline: AbortSignal
-  /** @throws {BerthError} `memory_not_sent` unless the guest is still paused */
+  /** @throws {BerthError} `memory_not_sent` if the guest is no longer paused */
   readonly check: () => Promise<void>
   /** Sends the rest of the memory. Called when the target has the whole disk. */
   readonly sendMemory: () => Promise<void>
 }
 
 /**
- * Sends the last increment and the guest's manifest. When this resolves, the target has the whole guest.
+ * Sends the last increment and the manifest of a stopped guest. When this resolves, the target has the whole guest.
  * @throws {BerthError} `move_too_slow` if it takes too long
  */
 export async function copyStopped(parts: CopyParts, step: Move, withinMs = lastMs): Promise<void> {
@@ -87,7 +87,7 @@ export async function copyStopped(parts: CopyParts, step: Move, withinMs = lastM
   await slowAfter(deadline, () => sendLast(parts, step, { deadline, round: 'last' }))
 }
 
-/** Like `copyStopped`, for a guest that is only paused, with its memory. */
+/** Like `copyStopped`, but for a paused guest, whose memory is also sent. */
 export async function copyPaused(parts: CopyParts, step: Move, paused: PausedEnd): Promise<void> {
   const { deadline } = paused
   await slowAfter(deadline, () => sendLast(parts, step, { deadline, round: 'live-last', paused }))
@@ -159,7 +159,7 @@ async function sendNext(
   return bytes
 }
 
-/** Returns the ids of the hidden snapshots of this move's rounds, oldest first. Interrupted rounds are included. */
+/** Returns the ids of the hidden snapshots of this move's rounds, oldest first. Includes interrupted rounds. */
 export async function listRounds({ volumes }: BackupContext, { subject, operationId }: Move): Promise<string[]> {
   const numberOf = (id: string): number => findRound(operationId, id) ?? 0
   const rounds = (await volumes.listSnapshots(subject.id)).filter((id) => numberOf(id) > 0)
@@ -174,7 +174,7 @@ async function takeRound(context: BackupContext, step: Move): Promise<string> {
   return id
 }
 
-/** Connects to the target host for some requests, until `deadline` aborts. The task shows sent bytes and rate. */
+/** Runs `work` with a connection to the target host, until `deadline` aborts. The task shows sent bytes and rate. */
 export async function withSender<T>(
   context: BackupContext,
   step: Move,

@@ -50,14 +50,14 @@ export class DiskSender {
     await this.#sendManifest({ kind: 'check' }, manifest)
   }
 
-  /** Lets the target prepare the arrival of a running guest, with the disk of the snapshot `id`. */
+  /** Lets the target prepare the arrival of a running guest, whose disk is made from the snapshot `id`. */
   async prepare(id: string, facts: string): Promise<void> {
     await this.#sendText({ kind: 'prepare', id }, facts)
   }
 
   /**
-   * Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest, except
-   * its memory if it moves `live`.
+   * Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest. With
+   * `live`, the guest's memory is still missing.
    */
   async finish(id: string, manifest: Manifest, live = false): Promise<void> {
     await this.#sendManifest({ kind: 'finish', id, ...(live && { live }) }, manifest)

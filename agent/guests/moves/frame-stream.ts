@@ -83,7 +83,7 @@ async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Fr
   }
 }
 
-/** Waits for the next chunk, at most `silenceMs`. The time between the calls of this function does not count. */
+/** Waits for the next chunk, at most for `silenceMs`. The time between calls of this function does not count. */
 async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
   const silent = new Error(`the other host sent no data for ${silenceMs / 1000} s`)
   const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()

@@ -6,11 +6,10 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /* Changes of a guest's ownership on the source host of a move. Each function is one transaction of the database. */
 
-/** Details of a move on its source. */
 export interface LeavingDetails {
   /** True if the guest was meant to run before the move stopped it. */
   readonly isWanted: boolean
-  /** Time in ms since 1970 at which a guest was paused that moves while it runs. */
+  /** Only for a live move: time in ms since 1970 at which the guest was paused. */
   readonly pausedAtMs?: number
 }
 
@@ -20,8 +19,8 @@ const lookMs = 100
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped for its move. This host may start the guest again only after a decision that
- * the guest stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
+ * Records that the guest is being stopped for its move. From now on, this host may start it only if it is decided that
+ * it stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
  */
 export function leave(
   store: GuestStore,
@@ -38,7 +37,7 @@ export function leave(
   })
 }
 
-/** @throws {BerthError} `guest_moving` unless the guest already takes part in this move */
+/** @throws {BerthError} `guest_moving` if the guest does not take part in this move */
 function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
   if (readOwnership(store, uuid).moveId !== moveId)
     throw conflict(
@@ -73,7 +72,7 @@ export function readIsWanted(store: GuestStore, uuid: string): boolean {
   return (readDetails(store, uuid) as Partial<LeavingDetails>).isWanted ?? false
 }
 
-/** Returns the time at which a guest was paused that moves while it runs. Undefined: it was stopped. */
+/** Returns the time at which a live move paused the guest. Undefined: the guest was stopped. */
 export function readPausedAt(store: GuestStore, uuid: string): number | undefined {
   return (readDetails(store, uuid) as Partial<LeavingDetails>).pausedAtMs
 }

@@ -5,7 +5,7 @@ import { readOwnership } from './change-ownership.js'
 import type { Move } from './copy-disk.js'
 import type { LiveGuest, MemoryConnection } from './memory-connection.js'
 
-/** Time in ms for which a guest is paused at most on its source, besides the time for the rest of its memory. */
+/** Maximum time in ms for which a guest is paused on its source. The time to send the rest of its memory is added. */
 const mostPausedMs = 30_000
 
 /** The pause of a guest for the last part of its live move. */
@@ -28,8 +28,9 @@ export interface BegunPause extends LiveGuest {
 }
 
 /**
- * Guests that this agent has paused for the last part of their move. Each of them runs again after a time, and when the
- * agent stops, unless it was handed over: also if its operation waits, for example for space for the journal.
+ * Guests that this agent has paused for the last part of their move. A guest that is not handed over runs again at its
+ * deadline and when the agent stops. This does not depend on its operation, which may wait, for example for space for
+ * the journal.
  */
 export class LivePauses {
   readonly #pauses = new Map<string, KnownPause>()
@@ -53,7 +54,7 @@ export class LivePauses {
     this.#pauses.set(step.operationId, { atMs, memory, deadline: deadline.signal, expire, timer })
   }
 
-  /** @throws {BerthError} `connection_lost` if the guest is no longer paused, or the agent was restarted since */
+  /** @throws {BerthError} `connection_lost` if the guest is no longer paused, or the agent was restarted meanwhile */
   get({ operationId }: Pick<Move, 'operationId'>): Pause {
     const pause = this.#pauses.get(operationId)
     if (pause) return pause
@@ -75,7 +76,7 @@ export class LivePauses {
     await Promise.all([...this.#pauses.values()].map(({ expire }) => expire()))
   }
 
-  /** Lets a guest run again whose pause was forgotten before. Its operation then fails. */
+  /** Lets a guest run again whose pause is already removed from the list. The guest's operation then fails. */
   async #release({ subject, log }: Move, { live, machine }: LiveGuest): Promise<void> {
     const { role } = readOwnership(this.store, subject.id)
     if (role !== 'owner' && role !== 'leaving') return

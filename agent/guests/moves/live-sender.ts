@@ -13,7 +13,7 @@ import { refuseShortTicket } from './ticket-key.js'
 /** Minimum time in ms for which the move's ticket must still be valid while the memory is sent. */
 const ticketNeededMs = 10 * 60_000
 
-/** Sends virtual machines that keep running. Their memory passes this agent, and its connections end with it. */
+/** Sends virtual machines while they run. Their memory passes through this agent, so it stops if the agent ends. */
 export class LiveSender {
   readonly #pauses: LivePauses
 
@@ -26,7 +26,7 @@ export class LiveSender {
   }
 
   /**
-   * Sends disk and memory until the guest is paused for the last part of both. May be repeated.
+   * Sends disk and memory until the guest is paused for the last part of disk and memory. Can be repeated.
    * @throws {BerthError} `offline_required`, `memory_not_sent`, `move_too_slow`, and the errors of `copyRunning`
    */
   async copy(step: Move): Promise<void> {
@@ -46,7 +46,7 @@ export class LiveSender {
       this.#pauses.begin(step, { ...guest, atMs, memory })
     } catch (error) {
       memory.close()
-      // The agent may be stopping, and then no undo follows.
+      // Lets the guest run again here, because no undo follows if the agent is stopping.
       await this.release(step).catch((err: unknown) => step.log.warn({ err }, 'the guest could not continue yet'))
       throw error
     }
@@ -87,8 +87,8 @@ export class LiveSender {
   }
 
   /**
-   * Records that the target has the whole guest. From then on, only the gateway decides where it runs.
-   * @throws {BerthError} `connection_lost`, `memory_not_sent` if the guest may run again here. May be repeated.
+   * Records that the target has the whole guest. From then on, only the gateway decides where the guest runs.
+   * @throws {BerthError} `connection_lost`, `memory_not_sent` if the guest may be running here again. Can be repeated.
    */
   async handOver(step: Move): Promise<void> {
     const { store } = this.parts.context
@@ -101,7 +101,7 @@ export class LiveSender {
     this.#pauses.end(step)
   }
 
-  /** Lets the guest run again. This host must own it. May be repeated. */
+  /** Lets the guest run again. This host must own the guest. Can be repeated. */
   async release(step: Move): Promise<void> {
     this.#pauses.end(step)
     const { store, machines } = this.parts.context
@@ -109,7 +109,7 @@ export class LiveSender {
     if (record) await machines.driverOf(record).live?.release(machines.of(record))
   }
 
-  /** Like `release`. If the guest may no longer run, ends it instead. */
+  /** Like `release`, but ends the guest if it is no longer allowed to run. */
   async releaseOrEnd(step: Move): Promise<void> {
     const { store, machines } = this.parts.context
     const record = store.get(step.subject.id)

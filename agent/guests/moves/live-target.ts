@@ -20,18 +20,18 @@ export async function describeLive({ store, machines }: Machines, uuid: string):
   return liveOf(machines, record).describe(machines.of(record))
 }
 
-/** The part of guests' arrivals that concerns guests which run during their move. */
+/** Handles arriving guests that run during their move. */
 export class LiveArrivals {
   constructor(private readonly context: BackupContext) {}
 
-  /** @throws {BerthError} `offline_required` unless a running guest with these facts can continue on this host */
+  /** @throws {BerthError} `offline_required` if a running guest with these facts cannot continue on this host */
   async refuseObstacles(record: GuestRecord, facts: string): Promise<void> {
     const { machines } = this.context
     const obstacles = await liveOf(machines, record).findObstacles(machines.of(record), facts)
     if (obstacles.length > 0) throw offlineRequired(obstacles)
   }
 
-  /** Prepares the process that receives the guest's memory, with the disk of a snapshot. */
+  /** Makes the guest's disk from a snapshot, and starts the process that receives the guest's memory. */
   async prepare(record: GuestRecord, snapshot: string, facts: string): Promise<void> {
     const { machines, volumes } = this.context
     const { uuid } = record
@@ -51,14 +51,14 @@ export class LiveArrivals {
     return liveOf(machines, record).connect(machines.of(record))
   }
 
-  /** Changes the disk in place, because the driver has prepared the guest with it. */
+  /** Gives the disk the content of a snapshot, in place: the process of the prepared guest has the disk open. */
   async adoptDisk(uuid: string, snapshot: string): Promise<void> {
     const { store, machines, volumes } = this.context
     const record = store.get(uuid)
     await liveOf(machines, record).adopt(machines.of(record), volumes.snapshotPathOf(uuid, snapshot))
   }
 
-  /** @throws {BerthError} `memory_not_sent` unless this host has all memory of the guest */
+  /** @throws {BerthError} `memory_not_sent` if this host does not have all memory of the guest */
   async confirm(uuid: string): Promise<void> {
     const { store, machines } = this.context
     const record = store.get(uuid)
@@ -66,8 +66,8 @@ export class LiveArrivals {
   }
 
   /**
-   * Ends the process of a guest that is arriving here, and is not coming. Called before the journal forgets the guest, so
-   * that a killed agent repeats it.
+   * Ends the process of an arriving guest whose move has failed. Called before the guest is removed from the journal,
+   * so that the next agent repeats this if the agent is killed.
    */
   async endArriving(uuid: string): Promise<void> {
     const { store } = this.context

@@ -7,7 +7,7 @@ import { countLarge, memoryTooFast, planLeftBytes, planStall, type Stall } from 
 
 const mib = 1024 ** 2
 const pollMs = 50
-/** Time in ms for which memory is sent at most before changes of the disk are sent again. */
+/** Maximum time in ms for which only memory is sent before changes of the disk are sent again. */
 const memoryTurnMs = 30_000
 /** Time limit in ms of the whole transfer. */
 const transferMs = 6 * 3_600_000
@@ -17,16 +17,16 @@ export interface LiveTransferParts extends LiveGuest {
   readonly memory: Pick<MemoryConnection, 'isHeld' | 'hold' | 'release'>
   /** Sends the changes of the disk since the last round, until the signal aborts. */
   readonly sendRound: (signal: AbortSignal) => Promise<SentDisk>
-  /** @throws {BerthError} `ticket_expired` if the move could not end before its ticket expires */
+  /** @throws {BerthError} `ticket_expired` if the ticket would expire before the move could end */
   readonly refuseTicket: (nowMs: number) => void
   /** Returns ms since 1970. */
   readonly now: () => number
 }
 
 /**
- * Sends the memory of a guest that runs, and in turn the changes of its disk. The memory is held until a round of the disk
- * has ended with few changes, and again once the guest has written much since this round. So few changes are left when
- * the driver pauses the guest.
+ * Sends the memory of a running guest and the changes of its disk in turn. Memory is sent only while few changes of the
+ * disk are unsent: after a small round, and until the guest has again written much. So few changes are left when the
+ * driver pauses the guest.
  */
 export class LiveTransfer {
   #writtenBytes = 0
@@ -34,7 +34,7 @@ export class LiveTransfer {
   constructor(private readonly parts: LiveTransferParts) {}
 
   /**
-   * Waits until the driver has paused the guest. Ends a round of the disk in progress then.
+   * Waits until the driver has paused the guest. Then ends a round of the disk that is in progress.
    * @returns the time of the pause, in ms since 1970
    * @throws {BerthError} `memory_not_sent`, `move_too_slow`, `ticket_expired`, and the errors of the rounds
    */

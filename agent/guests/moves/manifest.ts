@@ -29,7 +29,7 @@ export interface Manifest {
   readonly isWanted: boolean
 }
 
-/** Collects everything that moves with a guest except its disk. The guest has been stopped for its move. */
+/** Collects everything that moves with a guest, except its disk. Call this after the guest was stopped for its move. */
 export function makeManifest(
   { logins, targets }: Pick<BackupContext, 'logins' | 'targets'>,
   record: GuestRecord,

@@ -15,14 +15,14 @@ export interface LiveGuest {
 }
 
 /**
- * The connection on which this agent passes the memory of a guest from its driver to the target. It can be held: the
- * driver then waits, and cannot reach the end of the memory, at which it pauses the guest.
+ * The connection on which this agent passes the memory of a guest from its driver to the target. While the connection
+ * is held, the driver waits. It then cannot reach the end of the memory, so it does not pause the guest.
  */
 export class MemoryConnection {
   #open: Promise<void> = Promise.resolve()
   #release: (() => void) | undefined
 
-  /** Passes data from `inside` to `outside`, once the connection is released. */
+  /** Passes data from `inside` to `outside`, while the connection is not held. */
   constructor(
     private readonly inside: Duplex,
     private readonly outside: Duplex,

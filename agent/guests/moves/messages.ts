@@ -23,7 +23,7 @@ const requestSchema = Type.Union([
   Type.Object({ kind: Type.Literal('prepare'), id: snapshotId }),
   /**
    * Asks the target to make the guest's disk from this snapshot. The guest's manifest follows as data. `live`: the
-   * arrival was prepared, and the guest's memory is about to end.
+   * arrival was prepared, and the last part of the guest's memory follows.
    */
   Type.Object({ kind: Type.Literal('finish'), id: snapshotId, live: Type.Optional(Type.Boolean()) }),
   /** Asks whether the memory of the running guest has arrived completely. */

@@ -16,7 +16,7 @@ export class OwnerDecisions {
   ) {}
 
   /**
-   * Applies a decision of the gateway: this host owns the guest, or does not own it. May be repeated and late.
+   * Applies a decision of the gateway: this host owns the guest, or does not own it. Decisions may be repeated or late.
    * @throws {BerthError} `not_found` if this host should be the owner, but does not have the guest completely
    */
   async appoint(request: AppointOwnerRequest): Promise<void> {
@@ -25,7 +25,7 @@ export class OwnerDecisions {
     if (request.isOwner) this.#refuseMissing(uuid)
   }
 
-  /** @throws {BerthError} `not_found` unless this host has the guest and owns it */
+  /** @throws {BerthError} `not_found` if this host does not have the guest or does not own it */
   #refuseMissing(uuid: string): void {
     const { store } = this.parts.context
     const { role } = readOwnership(store, uuid)
@@ -46,7 +46,7 @@ export class OwnerDecisions {
     await this.#forgetReceived(uuid)
   }
 
-  /** Starts a guest that has arrived. If it may not run here, ends the process that has received its memory. */
+  /** Starts a guest that has arrived. If it is not allowed to run, ends the process that has its memory. */
   async #startArrived(uuid: string): Promise<void> {
     const record = this.parts.context.store.find(uuid)
     if (!record) return
@@ -78,7 +78,7 @@ export class OwnerDecisions {
     writeDetails(store, uuid, { snapshot, received }) // until `#forgetReceived` has deleted them
   }
 
-  /** Deletes the received snapshots that the guest does not keep: a live move must not wait for this. */
+  /** Deletes the received snapshots that the guest does not keep. Called last, because a move must not wait for it. */
   async #forgetReceived(uuid: string): Promise<void> {
     const { store, volumes } = this.parts.context
     const { snapshot, received = {} } = readArrival(store, uuid)

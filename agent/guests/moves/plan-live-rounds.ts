@@ -3,8 +3,8 @@ import { mostSlowedPercent, type MemoryProgress } from '../../drivers/contract.j
 import { smallBytes, type SentDisk } from './plan-copy-rounds.js'
 
 /*
- * Rules of a live move, in which changes of the disk and the memory are sent in turn. The guest may only be paused while
- * its memory is sent, so that few changes of its disk are left then.
+ * Rules of a live move, in which changes of the disk and the memory are sent in turn. The driver can pause the guest
+ * only while memory is sent. Therefore memory is sent only if few changes of the disk are left.
  */
 
 const mib = 1024 * 1024
@@ -12,7 +12,7 @@ const mib = 1024 * 1024
 const leftMs = 1000
 /** Maximum number of successive large rounds. */
 const mostLarge = 10
-/** Time in ms after which a move fails whose guest cannot be slowed down more, and still changes its memory too fast. */
+/** Time in ms after which a move fails if its guest, slowed down as much as possible, changes its memory too fast. */
 const stallMs = 5 * 60_000
 
 /** Returns how many bytes of changes may be left when the guest is paused: as many as can be sent in about a second. */
@@ -32,7 +32,7 @@ export function countLarge(large: number, { bytes }: SentDisk, leftBytes: number
   )
 }
 
-/** Least memory that was left since a guest is slowed down as much as possible, and the time at which it was left. */
+/** Least memory that was left to send while the guest was slowed down as much as possible, and the time of that. */
 export interface Stall {
   readonly leastBytes: number
   readonly sinceMs: number

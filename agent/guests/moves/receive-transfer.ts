@@ -134,7 +134,7 @@ export class TransferReceiver {
     await this.#listComplete() // deletes all received snapshots that are not complete, or no longer needed
   }
 
-  /** Passes received data to `process`, and waits until it has ended. @returns the number of bytes */
+  /** Passes received data to `process`, and waits until `process` has ended. @returns the number of bytes */
   async #readInto(process: ReceiveProcess, maxBytes: number): Promise<number> {
     const { stream, ended } = process
     const take = (data: Buffer): Promise<void> =>

@@ -7,14 +7,14 @@ import { readDetails, writeDetails } from './change-ownership.js'
 import { findRound } from './round-ids.js'
 
 /*
- * The target host's journal of received snapshots, all of which are complete. A read-only subvolume may be incomplete:
- * btrfs-receive(8) also makes it read-only if its stream ends too early between two commands.
+ * The target host's journal of completely received snapshots. A read-only subvolume alone does not prove that a
+ * snapshot is complete: btrfs-receive(8) also makes it read-only if its stream ends too early between two commands.
  */
 
 const gib = 1024 ** 3
 /** A btrfs stream may be longer than its data, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** The oldest snapshot, the newest round and the one that follows it may each have all data of the disk. */
+/** Number of snapshots that may each have all data of the disk: the oldest one, the newest round and the next round. */
 const diskFactor = 3
 /** Maximum number of snapshots that the target keeps for the rounds of a move. */
 const maxRounds = 10
@@ -34,8 +34,8 @@ export interface ReceivedDisk {
 }
 
 /**
- * Records that a snapshot is complete and durable, and forgets the rounds of the move that it replaces. The caller
- * deletes these.
+ * Records that a snapshot is complete and durable. Removes the rounds that it replaces from the record; the caller
+ * deletes their snapshots.
  */
 export function noteReceived(store: GuestStore, uuid: string, moveId: string, disk: ReceivedDisk): void {
   store.changes.transaction(() => {
@@ -46,8 +46,8 @@ export function noteReceived(store: GuestStore, uuid: string, moveId: string, di
 }
 
 /**
- * Adds a received snapshot. The newest round replaces the earlier rounds of its move, since the source sends the next one
- * as the difference to it. It contains their data, so its length becomes that of all, up to the length of a whole disk.
+ * Adds a received snapshot. The newest round replaces the earlier rounds of its move: the source sends the next round
+ * as the difference to it. It contains their data, so their lengths are added, up to that of a whole disk.
  */
 export function planReceived(
   received: ReceivedDisks,

@@ -19,7 +19,7 @@ export class ReceivedGuests {
     private readonly live: LiveArrivals,
   ) {}
 
-  /** @throws {BerthError} `guest_moving` unless this host expects the guest by exactly this transfer */
+  /** @throws {BerthError} `guest_moving` if this host does not expect the guest from exactly this transfer */
   check({ moveId, fromHostId, uuid }: TransferIdentity): void {
     const { store } = this.parts.context
     const known = readOwnership(store, uuid)
@@ -29,7 +29,7 @@ export class ReceivedGuests {
   }
 
   /**
-   * Checks a manifest without storing it, and the newest received snapshot.
+   * Checks the newest received snapshot, and a manifest, which is not stored.
    * @throws {BerthError} the errors of `checkManifest` in check-manifest.ts, and of the driver
    */
   async checkNewest(transfer: TransferIdentity, rawManifest: string): Promise<void> {
@@ -37,7 +37,7 @@ export class ReceivedGuests {
     await this.#checkManifest(transfer, newest, rawManifest)
   }
 
-  /** Also checks whether this host can run the received system. The received volume states what it needs. */
+  /** Like `checkManifest`, but also checks whether this host can run the system on the received volume. */
   async #checkManifest(
     { uuid }: TransferIdentity,
     snapshot: string | undefined,
@@ -53,7 +53,7 @@ export class ReceivedGuests {
   }
 
   /**
-   * Prepares the arrival of a running guest, whose memory follows. May be repeated.
+   * Prepares the arrival of a running guest, whose memory follows. Can be repeated.
    * @param facts the driver's facts about the guest on its present host
    * @throws {BerthError} `offline_required` if the guest cannot continue on this host
    */
@@ -66,7 +66,7 @@ export class ReceivedGuests {
     })
   }
 
-  /** Makes the guest's disk from a received snapshot, and stores the contents of the manifest. May be repeated. */
+  /** Makes the guest's disk from a received snapshot, and stores the contents of the manifest. Can be repeated. */
   async finish(
     transfer: TransferIdentity,
     { snapshot, live }: { readonly snapshot: string; readonly live: boolean },
@@ -89,7 +89,7 @@ export class ReceivedGuests {
     const { store, volumes, machines } = this.parts.context
     const record = store.get(uuid)
     const limitBytes = volumeLimitOf(machines, { ...record, ...document, spec: { ...record.spec, limits } })
-    // A source that was rolled back to an older agent may have begun a live move. Its process here uses the volume.
+    // Before a rollback to an older agent, the source may have begun a live move. Its process uses the volume.
     await machines.driverOf(record).kill(machines.of(record))
     await volumes.prepare(uuid, { snapshot }, limitBytes)
     await volumes.exchange(uuid)

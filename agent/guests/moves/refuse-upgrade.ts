@@ -6,7 +6,7 @@ import { readPausedAt } from './leave.js'
 
 /**
  * Refuses the installation of another version of the agent while a guest is paused by a live move, or its memory is
- * arriving. An older version would not continue such a guest.
+ * arriving. An older version would not let such a guest run again.
  * @throws {BerthError} `guest_moving`
  */
 export function refuseUpgrade(store: GuestStore): void {

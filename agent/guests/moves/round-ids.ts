@@ -1,6 +1,6 @@
 /*
- * Ids of the hidden snapshots that a move takes and sends. They begin with the id of the move, so that other moves do not
- * use them. The rounds of a move are numbered. Agents of earlier versions know these forms, too.
+ * Ids of the hidden snapshots that a move takes and sends. They begin with the id of the move, so that other moves do
+ * not use them. The rounds of a move are numbered. Agents of earlier versions use the same ids.
  */
 
 /** `last`: the disk of a stopped guest. `live-last`: the disk of a guest that is only paused. */

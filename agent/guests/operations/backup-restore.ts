@@ -34,8 +34,8 @@ interface Parts {
 }
 
 /**
- * Restores a backup. It is fetched into a new volume while the guest runs. The volume then replaces the disk, as in the
- * restore of a snapshot. If the backup is of another guest, the volume gets this guest's name and login.
+ * Restores a backup. The backup is fetched into a new volume while the guest runs. The volume then replaces the disk,
+ * as in the restore of a snapshot. If the backup is of another guest, the volume gets this guest's name and login.
  */
 export function backupRestoreKind(
   context: BackupContext,

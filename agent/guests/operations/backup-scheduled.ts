@@ -50,7 +50,7 @@ export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): 
   }
 }
 
-/** Returns the request for the scheduled backup. If the guest's quota is used up, the operation fails. */
+/** Returns the request for the scheduled backup. If the guest's quota of backups is used up, the operation fails. */
 function scheduledBackupOrder(
   context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,

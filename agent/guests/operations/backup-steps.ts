@@ -11,7 +11,7 @@ export interface BackupInput extends TargetInput {
   description: string
 }
 
-/** Timeout in ms of the removal of a failed backup's data. It is short, because the target may be failing. */
+/** Timeout in ms of the removal of a failed backup's data. The timeout is short, because the target may be failing. */
 const takeBackMs = 60_000
 
 /** Returns the steps that create the reserved backup. The backup is valid after its verification. */

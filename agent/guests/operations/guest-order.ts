@@ -13,7 +13,7 @@ export function guestSubject(uuid: string): SubjectRef {
 
 /**
  * Checks and accepts a request for an operation on a guest. Refuses it if the guest does not exist or is being deleted.
- * @param order `check` runs in the transaction, and throws to refuse the request. With `allowsFenced`, the guest may be
+ * @param order `check` runs inside `reserve`, and throws to refuse the request. With `allowsFenced`, the guest may be
  * an old copy of a guest that belongs to another host now. With `allowsDeleted`, it may be marked as deleted.
  * @throws {BerthError} `invalid_field`; the returned `reserve` throws `not_found`, `invalid_state`
  */
@@ -33,7 +33,7 @@ export function acceptForGuest<Input>(
   return {
     subject: { ...subject, name: known?.name ?? '', number: known?.id ?? 0 },
     input: order.input,
-    // Only a new request needs the guest. A repeated request is answered even after the guest's deletion.
+    // The guest must exist only for a new request. A repeated request is answered even after the guest's deletion.
     reserve: () => {
       const record = store.get(subject.id)
       if (record.status === 'deleting' || asked.leaving(subject))

@@ -102,7 +102,7 @@ function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
 
-/** Shuts the guest down before its disk is copied, if this was ordered. The undo starts the guest again. */
+/** If the request says so, shuts the guest down before its disk is copied. The undo starts the guest again. */
 function shutdownStep(context: BackupContext): MoveStep {
   const { store } = context
   const stop = stopToBootAgain(context)
@@ -165,7 +165,7 @@ function stopUnlessLive(context: BackupContext): MoveStep {
   }
 }
 
-/** Agents before live moves had a step `last` here. They therefore run all steps of a live move again, and stop its guest. */
+/** Older agents have a step `last` instead. After a rollback, they run a live move again, and stop its guest. */
 function lastStep(parts: CopyParts, live: LiveSender): MoveStep {
   return {
     name: 'last_changes',
@@ -204,7 +204,7 @@ function removal(context: BackupContext): MoveStep {
   }
 }
 
-/** Ends the guest's process until this succeeds. It may be a paused one, with the memory that the guest had here. */
+/** Ends the guest's process, and retries until this succeeds. It may be paused, with the guest's memory. */
 async function endProcess({ store, machines }: BackupContext, { subject, signal, log }: StepContext<unknown>) {
   const record = store.find(subject.id)
   if (!record) return

@@ -73,7 +73,7 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Chooses other processors for guests that have an offline processor, or whose number of processors may change.
+   * After the host's processors changed, chooses others for guests with an offline processor or a wrong number of them.
    * @returns uuids of these guests
    */
   #followHost(): string[] {

@@ -9,8 +9,8 @@ export interface Comparison {
   /** The reason why the guest stopped, if the driver has reported it. */
   readonly ended: StopCause | undefined
   /**
-   * True if the guest must not be started yet, because it was started too often recently, or because the driver may
-   * still report why the guest stopped.
+   * True if the guest must not be started yet: it was started too often recently, or the driver may still report why
+   * the guest stopped.
    */
   readonly held: boolean
   /** True if the guest may not run, for example because its quota is used up or it has expired. */

@@ -11,9 +11,9 @@ interface Look {
 }
 
 /**
- * Repairs limits and IPv6 addresses of running guests. These can be wrong after an agent was killed before it had
- * applied a setting, or after the host refused to roll a setting back. A guest is checked after each start and each
- * change of its record. At other times, nothing is read from the host.
+ * Repairs limits and IPv6 addresses of running guests. These can be wrong if an agent was killed before it applied a
+ * setting, or if the host refused the rollback of a setting. A guest is checked after each start and each change of its
+ * record. At other times, nothing is read from the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -35,7 +35,7 @@ export class RunningGuests {
     return (await Promise.all(repairs)).flat()
   }
 
-  /** Applies newly chosen processors to these guests. */
+  /** Applies newly chosen processors to the given guests. */
   async move(uuids: readonly string[]): Promise<void> {
     for (const uuid of uuids)
       await this.context.store.mutex.run(uuid, async () => {

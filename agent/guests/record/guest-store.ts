@@ -27,10 +27,7 @@ const insertMapping = `INSERT INTO port_mappings
 
 /** Stores this host's guests in the journal. Each write notifies the watchers of `Changes`. */
 export class GuestStore {
-  /**
-   * Mutexes by uuid. Code that reads a guest's record and then acts on it holds the guest's mutex, so that no change is
-   * lost.
-   */
+  /** Mutexes by uuid. Code that reads a guest's record and then acts on it holds the guest's mutex. */
   readonly mutex = new KeyedMutex()
   readonly #byUuid: Statement<[string], StoredGuestRow>
   readonly #revision: Statement<[string], number>

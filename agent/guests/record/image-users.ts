@@ -13,8 +13,8 @@ interface Input {
 }
 
 /**
- * True if a template's image is in use. A guest may have it as a CD, or an unfinished operation may create a guest, a
- * disk or a boot source from it.
+ * True if a guest has the template's image as its CD, or if an unfinished operation needs it. Such an operation creates
+ * a guest, a disk or a boot source from the image.
  */
 export function isImageUsed({ operations, guests }: Stores, templateId: string): boolean {
   if (guests.list().some(({ boot }) => boot.mode === 'cdrom' && boot.image === templateId)) return true

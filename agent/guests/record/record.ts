@@ -79,7 +79,7 @@ export interface GuestPolicy {
   overQuota: boolean
   /** Kind of abuse for which the guest was stopped. Undefined: it was not stopped for abuse. */
   abuse?: string
-  /** Expiry time at which the running guest was stopped. It is started again if the clock turns out to be wrong. */
+  /** Expiry time at which the running guest was stopped. The guest is started again if the clock was wrong. */
   stoppedForExpiryMs?: number
   /** Expiry time that the guest exceeded. Undefined: it has not expired, or an older version recorded the expiry. */
   expiredForMs?: number
@@ -95,7 +95,7 @@ export interface GuestSuspension {
   sinceMs: number
   /** End of the suspension; 0 means that it lasts until it is lifted. */
   untilMs: number
-  /** True if the suspension stopped the guest. The guest then runs again after the suspension. */
+  /** True if the suspension stopped the guest. The guest runs again when the suspension ends. */
   resumes: boolean
 }
 
@@ -104,7 +104,7 @@ export interface GuestDeletion {
   sinceMs: number
   /** Time when the guest is removed. */
   untilMs: number
-  /** True if the guest ran before its deletion. It then runs again if the deletion is undone. */
+  /** True if the guest ran before its deletion. It runs again if the deletion is undone. */
   resumes: boolean
 }
 

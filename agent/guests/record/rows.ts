@@ -52,7 +52,7 @@ export interface AddressRow {
   address: string
 }
 
-/** The stored document of a guest. It lacks fields that did not exist in the version that wrote it. */
+/** The stored document of a guest. It lacks fields that its writer, an older version of the agent, did not know. */
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** The fields of a guest that can change. Limits and template belong to its spec. */
@@ -71,7 +71,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-/** Returns the columns that an update writes. Fields of `spec` keep their order: equal specs have equal JSON. */
+/** Returns the columns that an update writes. Keeps the order of `spec`'s fields, so equal specs have equal JSON. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { name, status, statusReason, wanted, login, limits, templateId } = update
   const document = {

@@ -27,8 +27,8 @@ export interface HostPortsParts {
 
 export class HostPorts {
   /**
-   * Ports that a change in progress has taken from a guest in the journal. They stay reserved until the change is
-   * applied on the host: it may be rolled back, and until then, packets to these ports may still reach the old guest.
+   * Ports that a change in progress has removed from a guest's record. They stay reserved until the change is applied
+   * on the host. Until then, the change can be rolled back, and packets to the ports can still reach that guest.
    */
   readonly #held = new Set<PortSpan>()
 

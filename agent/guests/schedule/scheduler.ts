@@ -133,7 +133,7 @@ export class ScheduledRuns {
   }
 }
 
-/** True if runs are skipped. Snapshots of a suspended (stopped) guest would be alike, but replace older states. */
+/** True if runs are skipped. Otherwise, equal snapshots of a suspended guest would replace older ones. */
 function isHeld(record: GuestRecord): boolean {
   return (
     ['error', 'deleting', 'creating'].includes(record.status) ||

@@ -10,7 +10,7 @@ export interface Target {
   readonly uuid: string
   /** The change is refused if the guest has another revision; 0 means any revision. */
   readonly ifRevision: number
-  /** Id of the change. Only the first of several calls with one id takes effect. Undefined or empty: each call does. */
+  /** Id of the change. Of several calls with one id, only the first takes effect. No or empty id: all do. */
   readonly operationId?: string
   /** Maximum number of ports in all the guest's mappings after a mapping is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined
@@ -54,7 +54,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Handles a repeated request. Applies the change again, because the agent may have ended before the first attempt. */
+/** Handles a repeated request. Applies the change, because the agent may have ended before it did this. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)

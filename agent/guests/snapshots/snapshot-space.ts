@@ -20,13 +20,13 @@ import type { GuestStore } from '../record/guest-store.js'
 const settleMs = 5000
 const lookMs = 200
 
-/** Returns the bytes that all snapshots of the guest would retain after one more snapshot now. */
+/** Returns the bytes that the guest's snapshots would retain if one more snapshot were taken now. */
 export function readExpected(volumes: GuestVolumes, record: GuestRecord): Promise<number> {
   return volumes.expectedRetained(record.uuid, planRetained(record))
 }
 
 /**
- * Takes a snapshot that counts towards the guest's space limit. May be repeated. The caller holds the guest's mutex.
+ * Takes a snapshot that counts towards the guest's space limit. Can be repeated. The caller holds the guest's mutex.
  * @throws {BerthError} `snapshot_space_exceeded`; the snapshot is then removed again
  */
 export async function takeCounted(context: DiskContext, uuid: string, id: string): Promise<SnapshotTaken> {
@@ -50,7 +50,7 @@ export function takeHidden(context: DiskContext, uuid: string, id: string): Prom
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** Takes a snapshot. Raises the disk limit, because the data that the guest overwrites later still counts. */
+/** Takes a snapshot. Raises the disk limit, because data in it that the guest overwrites still counts. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record

@@ -67,7 +67,7 @@ export function parseSubvolumes(text: string): Subvolume[] {
 }
 
 export interface StaleQgroups {
-  /** True while the kernel is cleaning up deleted subvolumes. Before the end, their qgroups cannot be removed. */
+  /** True while the kernel is cleaning up deleted subvolumes. Meanwhile, their qgroups cannot be removed. */
   readonly unfinished: boolean
   /** Messages about qgroups that could not be removed. Empty: all were removed. */
   readonly errors: string

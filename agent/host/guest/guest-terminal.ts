@@ -19,8 +19,8 @@ export interface TerminalDirectory {
 }
 
 /**
- * How to run a command on a guest's terminal. `program` gets the terminal's master as descriptor 3 and runs the
- * command.
+ * Describes how to run a command on a guest's terminal. `program` gets the terminal's master as descriptor 3 and runs
+ * the command.
  */
 export interface GuestTerminal extends TerminalCommand {
   /** The guest's /dev/pts. Undefined: no process of the host has it open, so the host cannot reach it. */

@@ -42,9 +42,7 @@ export function readCountedElements<Name extends string>(
   return readCountingSets(sets.map((set) => ({ table, set })))
 }
 
-/**
- * Reads the counters of elements in sets of several tables. The sets must have different names. Ignores missing sets.
- */
+/** Reads counters of elements in sets of several tables. The sets must have different names. Ignores missing sets. */
 export async function readCountingSets<Name extends string>(
   sets: readonly CountingSet<Name>[],
 ): Promise<CountedElement<Name>[]> {

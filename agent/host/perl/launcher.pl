@@ -148,7 +148,7 @@ sub feed {
   delete $writing{$_[0]} if !defined $written || !length $entry->[1];
 }
 
-# Kills a child and forgets its outputs, which processes that it started may keep open for ever.
+# Kills a child. Stops reading its outputs, because processes that it started can keep them open for ever.
 sub abandon {
   my $child = $children{$_[0]} // return;
   kill 'KILL', $child->{pid} if $child->{pid};

@@ -42,7 +42,7 @@ const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
 /** Last use of each tool process, by pid. Ended tools stay for a while, because their changes may be reported late. */
 const toolPids = new Map<number, number>()
-/** Time in ms for which a pid is remembered. It is a little longer than a tool may run. */
+/** Time in ms for which a pid is remembered after its last use: a little more than the timeout of a command. */
 const pidKeptMs = timeoutMs + 5_000
 
 export function noteToolPid(pid: number): void {

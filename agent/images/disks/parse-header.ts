@@ -32,8 +32,8 @@ const others: readonly (readonly [magic: string, name: string])[] = [
 
 /**
  * Recognizes an untrusted file by its first bytes, before any program that parses disk formats gets it. Refuses a qcow2
- * header (docs/interop/qcow2.txt of QEMU) that names another file, such as a backing file or an external data file,
- * because the host would read that file as part of the image.
+ * header (docs/interop/qcow2.txt of QEMU) that names another file, such as a backing file or an external data file. The
+ * host would read that file as part of the image.
  * @throws {BerthError} `image_invalid`
  */
 export function parseHeader(bytes: Buffer, mostBytes: number): DiskFormat {

@@ -10,7 +10,7 @@ export interface Ipv6Network {
   readonly last: bigint
 }
 
-/** @returns undefined unless the text is an IPv6 network without host bits */
+/** @returns undefined if the text is not an IPv6 network, or has host bits */
 export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
   const [prefix = '', length = ''] = cidr.split('/')
   const [range, base] = [parseCidrOrAddress(cidr), parseIpv6(prefix)]
@@ -21,7 +21,7 @@ export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
 
 /**
  * Parses the configured private network of guests.
- * @throws {BerthError} `invalid_field` unless the network is unique local (fc00::/7) and a /112 or larger
+ * @throws {BerthError} `invalid_field` if the network is not unique local (fc00::/7) or smaller than a /112
  */
 export function parseSubnet6(cidr: string): Ipv6Network {
   const network = parseIpv6Network(cidr)
@@ -33,7 +33,7 @@ export function parseSubnet6(cidr: string): Ipv6Network {
   return network
 }
 
-/** @returns the address as a number; undefined unless the text is one IPv6 address without a zone */
+/** @returns the address as a number; undefined if the text is not one IPv6 address without a zone */
 export function parseIpv6(text: string): bigint | undefined {
   const address = parseAddress(text)
   return address?.family === 'ipv6' ? address.first : undefined

@@ -204,8 +204,8 @@ export class Routing {
   }
 
   /**
-   * Restores the earlier lists of addresses and ports, each in its own transaction. If a guest has got an address or
-   * port of a new list in the meantime, this list stays, because the guest would lose the address or port.
+   * Restores the earlier lists of addresses and ports, each in its own transaction. A new list stays if a guest has got
+   * an address or a port from it in the meantime, because the guest would lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options

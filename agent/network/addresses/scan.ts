@@ -9,9 +9,7 @@ import { listAddresses, listToProbe, planScan, readEdges, type ScanFacts, type S
 export interface ScanRequest {
   /** Addresses to scan: one address, or a network of /24 or smaller. */
   readonly cidr: string
-  /**
-   * Interface to scan. Empty: the interface with an address in the network, or else the interface of the default route.
-   */
+  /** Interface to scan. Empty: the interface with an address in the network, or else with the default route. */
   readonly interface: string
   /** Gateway of the addresses. Empty: the host's gateway, if the network contains it. */
   readonly gateway: string

@@ -17,7 +17,7 @@ export interface BridgeOptions {
   readonly devices: () => readonly string[]
   /** Reports changes of interfaces. Undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called if the bridge is missing or down, or lacks a running guest. The callback should call `ensure` soon. */
+  /** Called if the bridge is missing, down, or lacks a running guest's port. The callback should call `ensure` soon. */
   readonly onBroken: () => void
 }
 
@@ -69,7 +69,7 @@ export class Bridge {
   }
 
   /**
-   * Announces the MAC of the bridge, the guests' default gateway. A guest that was off the bridge may know a wrong MAC.
+   * Announces the MAC of the bridge, the guests' default gateway. A guest that was off the bridge may have a wrong one.
    */
   #announceGateway(): void {
     const { name, subnet } = this.options

@@ -39,7 +39,7 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
   return repairs
 }
 
-/** True if the bridge is down or lacks a guest. Reads only files in /sys, which takes a few ms with 1,000 guests. */
+/** True if the bridge is down or lacks a guest's interface. Only reads /sys, which takes a few ms with 1,000 guests. */
 export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }

@@ -131,7 +131,8 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 
 /**
  * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks. A guest's packet to its own
- * mapped port then stays on the bridge, where it would have to leave by the port of its arrival. Bridges never do this.
+ * mapped port then stays on the bridge. The packet is lost, because bridges never send a packet back to where it came
+ * from.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

@@ -57,8 +57,8 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * Plans the state of a guest's host-side interface. It is down while the guest is cut off, and the guest cannot change
- * this.
+ * Plans the state of a guest's host-side interface. The interface is down while the guest is cut off, and the guest
+ * cannot change this.
  * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
@@ -102,9 +102,7 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/**
- * Parses a class's rate in kbit/s. Requires the word `leaf`, which tc prints only if the class has the agent's queue.
- */
+/** Parses a class's rate in kbit/s. Requires the word `leaf`: tc prints it only if the class has the agent's queue. */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined

@@ -28,7 +28,7 @@ const thoroughMs = 60_000
 /** Time in ms for which notifications about interfaces are collected. */
 const settleMs = 100
 
-/** Limits rates of guests' interfaces. An interface exists only while its guest runs, and its rates end with it. */
+/** Limits rates of guests' interfaces. An interface, with its rates, exists only while its guest runs. */
 export interface HostShaper extends Shaper {
   /** Removes the IFBs of all guests. Does not need the journal. Running guests keep their download rate. */
   removeAll(): Promise<void>

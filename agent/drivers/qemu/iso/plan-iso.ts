@@ -10,7 +10,7 @@ const descriptorSectors = 3
 const pathTableSectors = 4
 const firstDirectory = systemSectors + descriptorSectors + pathTableSectors
 
-/** A tree of directories with one kind of names. A CD has two trees with common files. */
+/** A tree of directories with one kind of names. A CD has two trees, which contain the same files. */
 interface Volume {
   readonly naming: Naming
   readonly directories: readonly IsoDirectory[]

@@ -15,9 +15,9 @@ export function guardTable(table: string): string {
 
 /*
  * Plans tables that drop guests' packets unless the agent's rules have marked them. If a program runs `nft flush
- * ruleset`, guests lose their network until the agent repairs its rules, but not their protection. One process owns the
- * tables (`flags owner`, nft(8)): no other process can flush or delete them. When this process ends, the tables
- * disappear, but the agent's rules still protect guests.
+ * ruleset`, guests stay protected, but have no network until the agent repairs its rules. One process owns the tables
+ * (`flags owner`, nft(8)): no other process can flush or delete them. When this process ends, the tables disappear, but
+ * the agent's rules still protect guests.
  */
 export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
   return [

@@ -6,7 +6,6 @@ import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js
 export interface TableChange {
   readonly remove: readonly ElementId[]
   readonly add: Elements
-  /** Firewalls to create or replace. */
   readonly setFirewalls: readonly FirewallChains[]
   /** Devices whose firewalls are removed. */
   readonly dropFirewalls: readonly string[]

@@ -15,7 +15,7 @@ export interface StaleFlows {
   readonly publicAddresses: readonly string[]
   /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings. If a client's flow is older than the mapping, the client's datagrams would bypass it. */
+  /** New UDP mappings. Datagrams of a client's flow that is older than a mapping would bypass the mapping. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if clients of a new mapping could reach another guest, because conntrack may have stale flows on its host port.
- * Stale flows to an address that lost its guest may have any port, because former mappings are not known.
+ * True if clients of a new mapping could reach another guest, because conntrack may have stale flows on the mapping's
+ * host port. Stale flows to an address that lost its guest can have any port, because former mappings are not known.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,
