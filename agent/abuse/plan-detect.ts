@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** A guest counts as failing (`isFailing`) if a smaller fraction of its connections is accepted. */
+/** A guest counts as failing (`isFailing`) if less than this fraction of its connections is accepted. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
@@ -43,9 +43,9 @@ function isFailing({ counts, nowMs }: Evidence): boolean {
 const lookedUpMs = 60_000
 
 /**
- * True if a finding may not be reported before the guest's flows were read from the connection tracking table. This
- * concerns a scan by a guest with mostly accepted connections: only the table shows whether the contacted targets
- * really failed.
+ * True if a finding must not be reported yet, because the guest's flows must first be read from the connection tracking
+ * table. This concerns scans by a guest whose connections are mostly accepted. Only the table shows whether the
+ * connections to the scan's targets really failed.
  * @param lookedAtMs time in ms since 1970 at which the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { addInput, type Terminal, type TerminalListener } from '../host/process/pty.js'
 
-/** Time in ms that the program at the socket has to read the last input before the connection is closed. */
+/** Time in ms before a connection is closed, so that the program at the socket can read the last input. */
 const lastReadMs = 1000
 
 interface SharedSocket {

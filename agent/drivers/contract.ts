@@ -6,7 +6,7 @@ import type { CurrentLogin, Login, Machine, VolumeCopy } from './machine.js'
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
 
-/** A guest's state as found on the host, without the journal. */
+/** A guest's state as found on the host. The journal is not used. */
 export interface ObservedGuest {
   readonly uuid: string
   readonly state: ObservedState
@@ -119,7 +119,7 @@ export interface MemoryProgress {
   readonly remainingBytes: number
   readonly bytesPerSec: number
   readonly expectedDowntimeMs: number
-  /** Percentage of the guest's processor time that is withheld, because it changes memory faster than QEMU sends it. */
+  /** Percentage of the guest's processor time that is withheld, because its memory changes faster than it is sent. */
   readonly slowedPercent: number
   /** Bytes that the guest has written to its disk since its start. 0: not known. */
   readonly writtenBytes: number
@@ -185,7 +185,7 @@ export interface LiveMoves {
  */
 export interface Driver {
   readonly kind: 'lxc' | 'kvm'
-  /** Time in ms that a guest may take to shut down, from the configuration. */
+  /** Configured time in ms after which a guest is killed if it has not shut down. */
   readonly stopTimeoutMs: number
 
   describe(): Promise<DriverDescription>

@@ -13,7 +13,7 @@ export function imageSubject({ id, name }: { id: string; name: string }): Subjec
   return { kind: 'image', id, name, number: 0 }
 }
 
-/** Defines the operation that creates an image before its first use. The agent itself starts it. */
+/** Defines the operation that creates an image before its first use. The agent itself starts the operation. */
 export function imageBuildDefinition(images: Images): OperationDefinition<ImageMakeInput> {
   return { action: 'image_build', steps: [makeStep(images)] }
 }
@@ -23,7 +23,7 @@ interface Parts {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-/** Defines the operation with which users create an image. Once it is queued, lists show the image as downloading. */
+/** Defines the operation with which users create an image. Lists already show a queued image as downloading. */
 export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',

@@ -79,7 +79,7 @@ export class Images {
   }
 
   /**
-   * Checks whether a template may be booted temporarily instead of a guest's disk.
+   * Checks whether a template can be booted temporarily instead of a guest's disk.
    * @throws {BerthError} like `checkUsable`, with the field `image`
    */
   checkBootable(id: string, types: readonly ImageType[]): void {

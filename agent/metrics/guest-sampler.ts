@@ -50,7 +50,7 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** Disk usages that `freshUsage` has read since all disks were last read, by uuid. */
+  /** By uuid: disk usages that `freshUsage` has read since the last read of all disks. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   readonly #sampling = new Coalescer(() => this.#sampleAll())

@@ -117,7 +117,7 @@ class ServedConsole {
   }
 }
 
-/** Checks a message after the first one. @throws {BerthError} `invalid_field` */
+/** Checks each message that follows the first one. @throws {BerthError} `invalid_field` */
 function checkMessage(message: ConsoleRequest): ConsoleRequest {
   if (message.$case === 'start') throw invalidField('start', 'start: must be sent only once')
   if (message.$case === 'data' && message.value.length > maxInputBytes)

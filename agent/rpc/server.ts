@@ -144,7 +144,7 @@ export async function bind(
 }
 
 /**
- * Ends an injector, which passes connections to gRPC, after the grace period. grpc-js (1.14.7) then destroys all its
+ * After the grace period, ends an injector, which passes connections to gRPC. grpc-js (1.14.7) then destroys all its
  * connections, even those that were added during this period. New connections therefore need another injector.
  */
 function retire(injector: ConnectionInjector): void {

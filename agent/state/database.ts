@@ -41,7 +41,7 @@ export function checkJournalPresent(path: string, secretPath: string): void {
   throw new BerthError('internal', 'journal_missing', damagedJournal(path, 'is missing or empty'))
 }
 
-/** Returns an error message that states the fault of the journal and the command that starts without it. */
+/** Returns an error message that states what is wrong with the journal, and how to recover. */
 function damagedJournal(path: string, what: string): string {
   const directory = dirname(path)
   return (

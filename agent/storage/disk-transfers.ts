@@ -11,7 +11,7 @@ import { namesIn, type VolumePlaces } from './volume-places.js'
 import type { Pool } from './pool.js'
 import type { Trash } from './trash.js'
 
-/** Sends snapshots of guests to other hosts, and receives them, for guests that move. */
+/** Sends and receives snapshots of guests that move between hosts. */
 export class DiskTransfers {
   readonly #bounds: Bounds
 

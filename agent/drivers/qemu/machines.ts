@@ -132,7 +132,7 @@ export class Machines {
     return monitor
   }
 
-  /** Checks whether the guest shut down before the connection opened. After a failure, the next connection does it. */
+  /** Checks whether the guest shut down before the connection opened. After a failure, the next connection checks. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)

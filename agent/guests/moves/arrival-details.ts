@@ -18,7 +18,7 @@ export interface ArrivalsParts {
   readonly putTraffic: (uuid: string, traffic: MovedTraffic) => void
 }
 
-/** Details of a move that the target host stores as JSON, without secrets in clear text. */
+/** Details of a move. The target host stores them as JSON, without secrets in clear text. */
 export interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]

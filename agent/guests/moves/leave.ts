@@ -19,8 +19,8 @@ const lookMs = 100
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped for its move. From now on, this host may start it only if it is decided that
- * it stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
+ * Records that the guest is being stopped for its move. From now on, this host may start the guest only if the gateway
+ * decides that it stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
  */
 export function leave(
   store: GuestStore,

@@ -13,7 +13,7 @@ import { refuseShortTicket } from './ticket-key.js'
 /** Minimum time in ms for which the move's ticket must still be valid while the memory is sent. */
 const ticketNeededMs = 10 * 60_000
 
-/** Sends virtual machines while they run. Their memory passes through this agent, so it stops if the agent ends. */
+/** Sends virtual machines while they run. Their memory passes through this agent, so the transfer ends with it. */
 export class LiveSender {
   readonly #pauses: LivePauses
 

@@ -32,7 +32,7 @@ export function countLarge(large: number, { bytes }: SentDisk, leftBytes: number
   )
 }
 
-/** Least memory that was left to send while the guest was slowed down as much as possible, and the time of that. */
+/** Least memory that was left to send while the guest was slowed down as much as possible, and its time. */
 export interface Stall {
   readonly leastBytes: number
   readonly sinceMs: number

@@ -120,7 +120,7 @@ export class Reconciler {
     return this.#passes.run()
   }
 
-  /** Schedules a comparison of only this guest, without the network. */
+  /** Schedules a comparison of this guest only. The comparison leaves out the network. */
   #lookIn(delayMs: number, uuid: string): void {
     this.#changed.add(uuid)
     const atMs = performance.now() + delayMs

@@ -1,4 +1,4 @@
-/** Time in ms that the driver has to report why a guest ended, before the guest is restarted. */
+/** Time in ms for which the restart of an ended guest waits until the driver reports the cause of the end. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
@@ -29,7 +29,7 @@ export class RestartPolicy {
 
   /**
    * Returns the time in ms to wait before an ended guest is started. 0: no wait. The time doubles with each start in
-   * the last ten minutes. If the cause of the end is not known, the driver has `toldWithinMs` to report it.
+   * the last ten minutes. If the cause of the end is not known yet, the start waits until `toldWithinMs` after the end.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -42,7 +42,7 @@ export interface GuestSpec {
   limits: GuestLimits
 }
 
-/** Maps a port, or a range that has one length on host and guest. A single port is a range of one. */
+/** Maps a port, or a range that is equally long on host and guest. A single port is a range of one. */
 export interface PortMapping {
   protocol: 'tcp' | 'udp'
   /** Host address of the mapping; empty means every local address. */

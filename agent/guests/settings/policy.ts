@@ -67,7 +67,7 @@ export class PolicySettings {
     })
   }
 
-  /** Ends the guest's suspension by an administrator. For other reasons, it stays suspended. */
+  /** Ends the guest's suspension by an administrator. If there are other reasons, it stays suspended. */
   unsuspend(target: Target): Promise<GuestRecord> {
     return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
   }

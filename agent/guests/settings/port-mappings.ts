@@ -91,9 +91,7 @@ export class PortMappings {
     })
   }
 
-  /**
-   * Finds ports that are free now, without a reservation. @throws {BerthError} `invalid_field`, `resource_exhausted`
-   */
+  /** Finds ports that are free now, but reserves none. @throws {BerthError} `invalid_field`, `resource_exhausted` */
   async findFree({ protocol, hostIp, count }: FreePortsQuery): Promise<number[]> {
     const { ports } = this.context
     ports.checkHostIp(hostIp)

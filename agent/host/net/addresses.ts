@@ -13,7 +13,7 @@ export interface PublicAddresses {
 }
 
 /**
- * Returns the first address of the interface with the default route, for each protocol. Prefers interfaces with
+ * For each protocol, returns the first address of the interface with the default route. Prefers interfaces with
  * hardware. Reads /proc/net/route and /proc/net/ipv6_route of the agent's network namespace. Starts no process.
  */
 export function readPublicAddresses(): PublicAddresses {

@@ -72,7 +72,7 @@ export class Nft {
     return listed(await this.#pipe.send(`list ${part}`))
   }
 
-  /** Returns all chains of all tables, without rules. */
+  /** Returns all chains of all tables, without their rules. */
   async readChains(): Promise<string> {
     return listed(await once(['list', 'chains'])) ?? ''
   }

@@ -89,7 +89,7 @@ export function setPtySize(fd: number, { columns, rows }: TerminalSize): void {
 /** Time in ms for which a terminal stays open after its program has ended, for output of the program's children. */
 const lastOutputMs = 200
 
-/** Time in ms that a program has to end after its terminal was closed. */
+/** Time in ms after which a program is killed if it has not ended after its terminal was closed. */
 const hangupMs = 1000
 
 export interface StartedPty {

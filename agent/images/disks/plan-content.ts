@@ -36,7 +36,7 @@ export const rescuePackages: readonly string[] = [
 ]
 
 export interface DiskFacts {
-  /** UUID of the root partition, by which the boot loader finds it. */
+  /** UUID by which the boot loader finds the root partition. */
   readonly rootUuid: string
   /** Version of the kernel in its file names. */
   readonly kernel: string

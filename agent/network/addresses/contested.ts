@@ -40,7 +40,7 @@ export class ContestedAddresses {
     for (const address of addresses) this.#asked.delete(address)
   }
 
-  /** Probes these addresses and forgets all others. */
+  /** Probes the addresses in `items`, and forgets all others. */
   keep(items: readonly PlacedIpv4[]): void {
     const kept = new Set(items.map(({ address }) => address))
     this.forget([...this.#asked.keys()].filter((address) => !kept.has(address)))

@@ -21,7 +21,7 @@ export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
 
 /**
  * Parses the configured private network of guests.
- * @throws {BerthError} `invalid_field` if the network is not unique local (fc00::/7) or smaller than a /112
+ * @throws {BerthError} `invalid_field` if the network is not unique local (fc00::/7), or is smaller than a /112
  */
 export function parseSubnet6(cidr: string): Ipv6Network {
   const network = parseIpv6Network(cidr)

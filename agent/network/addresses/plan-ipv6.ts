@@ -28,7 +28,7 @@ export interface Ipv6Source {
 export interface Ipv6Facts {
   /** Prefixes set through the API. If there are any, prefixes on interfaces are not used. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes that were found earlier and that guests use (held-prefixes.ts), oldest first. New finds rank lower. */
+  /** Prefixes that were found earlier and that guests use (held-prefixes.ts), oldest first. Newer ones rank lower. */
   readonly held: readonly Ipv6Prefix[]
   /** True if a guest has an address from the prefix. Only called for prefixes in `held` that the host no longer has. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
