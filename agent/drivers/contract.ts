@@ -281,7 +281,8 @@ export interface Driver {
   /**
    * Writes root's password to the guest's files, for a guest whose chpasswd failed. Undefined if the driver cannot do
    * this.
-   * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
+   * @throws {BerthError} `guest_refused` with the guest's reason, for example while the guest is changing its own
+   * accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>
   /**

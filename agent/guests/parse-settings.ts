@@ -7,7 +7,7 @@ import { unlimitedTraffic, type TrafficLimit } from './record/record.js'
 /** End of the year 9999, the last year that JavaScript and every client can format. */
 export const lastTimeMs = 253_402_300_799_000
 
-/** Returns canonical addresses. @throws {BerthError} `invalid_field` for a duplicate or the other family */
+/** Returns canonical addresses. @throws {BerthError} `invalid_field` for duplicates, or addresses of another family */
 export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {
   if (values.length > networkLimits.addresses.max)
     throw invalidField(field, `${field}: at most ${networkLimits.addresses.max} addresses are allowed`)

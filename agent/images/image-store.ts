@@ -116,7 +116,7 @@ export class ImageStore {
     return row ? stateOf(row) : untouched
   }
 
-  /** Changes the state of an image, unless it already has these values. May join the caller's transaction. */
+  /** Changes the state of an image, unless it already has these values. Can join the caller's transaction. */
   update(id: string, change: Partial<ImageState>): void {
     const row = this.#byId.get(id)
     const state = { ...(row ? stateOf(row) : untouched), ...change }
@@ -151,7 +151,7 @@ export class ImageStore {
     this.#newest.delete(id)
   }
 
-  /** Adds a custom template. May join the caller's transaction. */
+  /** Adds a custom template. Can join the caller's transaction. */
   addCustom(entry: CatalogEntry): void {
     this.#put(entry.id, this.state(entry.id), JSON.stringify(entry))
   }

@@ -155,7 +155,7 @@ export class LxcDriver implements Driver {
   }
 
   async prepareEmpty(): Promise<void> {
-    // Nothing to do: the files of a container's backup only need an empty directory.
+    // Nothing to do, because a container's backup is restored into an empty directory.
   }
 
   /** Rejects a backup that contains a virtual machine's disk. A container's files need no trimming. */

@@ -47,7 +47,7 @@ async function removeInterface(device: string): Promise<void> {
   })
 }
 
-/** Kills the guest's processes until no new one appears. A guest with many namespaces may take tens of seconds. */
+/** Kills the guest's processes until no new one appears. With many namespaces, this can take tens of seconds. */
 async function killPayload(runtime: Pick<LxcRuntimeReader, 'payloadPids'>, name: string): Promise<void> {
   const killAll = (): number => {
     const pids = runtime.payloadPids(name)

@@ -29,7 +29,7 @@ export class ReceivedGuests {
   }
 
   /**
-   * Checks the newest received snapshot, and a manifest, which is not stored.
+   * Checks the newest received snapshot and a manifest. Does not store the manifest.
    * @throws {BerthError} the errors of `checkManifest` in check-manifest.ts, and of the driver
    */
   async checkNewest(transfer: TransferIdentity, rawManifest: string): Promise<void> {

@@ -140,7 +140,7 @@ function copyStep(parts: CopyParts, live: LiveSender): MoveStep {
   }
 }
 
-/** The undo starts the guest again. A guest that moves live is only paused, and continues. */
+/** Records that the guest leaves this host. The undo starts the guest again, or lets it continue after a live pause. */
 function leaveStep(context: BackupContext, live: LiveSender): MoveStep {
   return {
     name: 'leave',

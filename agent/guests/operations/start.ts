@@ -7,7 +7,7 @@ import { mark, settleStart } from './outcomes.js'
 
 interface StartInput {
   force: boolean
-  /** True if the agent itself submitted the start. A failure then does not change the desired state of the guest. */
+  /** True if the agent itself submitted the start. If such a start fails, the desired state does not change. */
   system?: boolean
 }
 

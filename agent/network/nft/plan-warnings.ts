@@ -108,7 +108,7 @@ function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
   })
 }
 
-/** Describes another program's chain that drops guests' packets, which no rule of the agent can prevent. */
+/** Describes a chain of another program that drops guests' packets. No rule of the agent can prevent this. */
 export function describeDropping({ family, table, chain }: ForeignChain, bridge: string): string {
   return (
     `nft table ${family} ${table}, chain ${chain}, drops forwarded packets that it does not accept, including those of ` +
