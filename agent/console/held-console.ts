@@ -9,7 +9,7 @@ const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
 /**
- * Maximum output that still arrives from a paused terminal: one read, and the head of its record. Unacknowledged output
+ * Maximum output that still arrives from a paused terminal: one read, and the header of a record. Unacknowledged output
  * may exceed `windowBytes` by this much.
  */
 const chunkBytes = 65 * 1024

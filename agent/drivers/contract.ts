@@ -114,7 +114,7 @@ export const mostSlowedPercent = 70
 
 /** How far the memory of a running guest has been sent. */
 export interface MemoryProgress {
-  /** `paused`: the guest waits for `finishSending`. `sent`: the other host has everything, and the guest is paused. */
+  /** `paused`: the guest waits for `finishSending`. `sent`: the other host has all memory, and the guest is paused. */
   readonly state: 'sending' | 'paused' | 'sent'
   readonly remainingBytes: number
   readonly bytesPerSec: number

@@ -90,7 +90,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Makes the host's addresses match those of guests, even if IPv4 or IPv6 fails. @throws the first failure */
+  /** Sets guests' addresses on the host, for each family even if the other one fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([

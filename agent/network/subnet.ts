@@ -30,7 +30,7 @@ export function parseSubnet(cidr: string): Subnet {
   }
 }
 
-/** @returns the address as a number; undefined if the text is not four decimal octets without leading zeros */
+/** @returns the address as a number; undefined if the text is not four decimal octets, or has leading zeros */
 export function parseIpv4(text: string): number | undefined {
   const octets = text.split('.')
   if (octets.length !== 4 || !octets.every((octet) => /^(0|[1-9]\d{0,2})$/.test(octet) && Number(octet) < 256))

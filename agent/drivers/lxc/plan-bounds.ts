@@ -15,8 +15,8 @@ const [pendingSignals, messageQueueBytes] = [11, 12]
 export const namespaceBounds: NamespaceBounds = {
   counts: {
     // A network namespace takes 240 KB of the host's memory, of which only 90 KB count towards the guest's limit. Each
-    // namespace can track as many connections as the host itself. Debian's services use one or two (PrivateNetwork=),
-    // and each nested container uses one.
+    // namespace can track as many connections as the host itself. Debian's services use one or two of them
+    // (PrivateNetwork=), and each nested container uses one.
     max_net_namespaces: 16,
     max_user_namespaces: 256,
     max_pid_namespaces: 128,

@@ -62,7 +62,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** Gives a new cpuset of cgroup v1 processors and memory nodes. A cpuset without them accepts no process. */
+/** Gives processors and memory nodes to a new cpuset of cgroup v1. A cpuset without them accepts no process. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

@@ -94,7 +94,7 @@ async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silence
   }
 }
 
-/** Writes data and waits until the stream has taken it. @throws the error of the stream, even if it was closed */
+/** Writes data and waits until the stream has taken it. @throws the stream's error, also for a closed stream */
 export function writeTo(stream: Writable, data: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(error) : resolve()))

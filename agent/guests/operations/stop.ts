@@ -38,7 +38,7 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** Makes a guest that a user has stopped stay stopped when its suspension ends. Joins the caller's transaction. */
+/** Keeps a guest that a user has stopped from starting when its suspension ends. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }

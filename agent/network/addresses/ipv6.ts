@@ -33,7 +33,7 @@ export function parseSubnet6(cidr: string): Ipv6Network {
   return network
 }
 
-/** @returns the address as a number; undefined if the text is not one IPv6 address without a zone */
+/** @returns the address as a number; undefined if the text is not an IPv6 address, or has a zone */
 export function parseIpv6(text: string): bigint | undefined {
   const address = parseAddress(text)
   return address?.family === 'ipv6' ? address.first : undefined

@@ -23,8 +23,8 @@ export interface HeldGuests {
 const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
- * Index of guests' elements and firewalls in nft, by device and address. It makes a change of one guest independent of
- * other guests' data. Callers call `applied` after nft has accepted a change.
+ * Index of guests' elements and firewalls in nft, by device and address. With this index, the plan for one guest's
+ * change needs no data of other guests. Callers call `applied` after nft has accepted a change.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
@@ -198,7 +198,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Omits jumps to the guest's firewall. Adding them is slow, because nft then reads the chains of all guests. */
+/** Lists the guest's elements, except jumps to its firewall: adding these is slow, as nft reads all guests' chains. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
