@@ -46,7 +46,7 @@ export const GatewayConfigSchema = Type.Object(
         /** User and password file for the Sentinels. */
         sentinel_username: Type.String({ default: '' }),
         sentinel_password_file: optionalPath,
-        /** Encrypts connections to Sentinels and their master. For `url`, the scheme `rediss://` does this. */
+        /** Encrypts connections to Sentinels and their master. For `url`, use the scheme `rediss://`. */
         tls: Type.Boolean({ default: false }),
         /** Paths of PEM files: certificate authority, and this gateway's certificate and key. Empty: not used. */
         ca_file: optionalPath,

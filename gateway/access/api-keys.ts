@@ -45,7 +45,7 @@ export interface ApiKeysOptions {
 
 /**
  * Creates, changes and removes API keys on behalf of a calling key or of a logged-in administrator (`administratorId`).
- * All methods may throw BerthError `store_unavailable`.
+ * All methods can throw BerthError `store_unavailable`.
  */
 export class ApiKeys {
   readonly #names: KeyNames
@@ -78,8 +78,8 @@ export class ApiKeys {
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // If any key changes before the transaction ends, the transaction runs again. The creator may have lost rights,
-      // or another attempt may have created the key.
+      // If any key changes before the transaction ends, the transaction runs again. Such a change can remove rights of
+      // the creator, or another attempt can have created the key.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)
@@ -111,7 +111,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** Returns the key that an earlier attempt created. Fails if it was deleted, because it may have been stolen. */
+  /** Returns the key that an earlier attempt created. Fails if this key was deleted, because it would not work. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))

@@ -15,7 +15,7 @@ export interface StoredEntry {
   readonly repeatedAtMs: number
 }
 
-/** Entries to search: all entries, the entries of one caller (`Principal.ref`), or the entries about some guests. */
+/** Entries to search: all entries, those of one caller (by `Principal.ref`), or those about some guests (by uuid). */
 export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
 
 /** Period in ms since 1970. Both ends belong to it. Without a start or an end, the period is open on that side. */
@@ -115,7 +115,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries shift older entries to later pages, so this page may repeat ids of the previous page.
+      // New entries shift older entries to later pages, so this page can repeat ids of the previous page.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()

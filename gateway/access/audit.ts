@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** `Principal.ref` of the caller whose actions are selected. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Guests whose entries are found. Unless it is `all`, failures of other callers show only their error code. */
+  /** Guests whose entries are selected. If it is not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /** True: `guests` excludes no entries, but only hides error texts. Used for the list of a caller's own actions. */
   readonly all?: boolean
@@ -92,7 +92,7 @@ export class AuditStore implements AuditLog {
 
   /**
    * Counts a repeated failure in the audit entry of an earlier failure.
-   * @returns false if the action keeps its own entry, for example because it may have been carried out
+   * @returns false if the action keeps its own entry, for example because the action was perhaps carried out
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false
@@ -175,7 +175,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** Hides the error text from callers restricted to some guests, because it may name other guests. The code is shown. */
+/** Hides the error text from callers restricted to some guests, because it can name other guests. The code is shown. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

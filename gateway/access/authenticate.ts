@@ -109,7 +109,7 @@ function readKeyHeader(headers: IncomingHttpHeaders): string {
   return key
 }
 
-/** All reasons get the same text, so that nobody learns which keys exist. */
+/** The text does not depend on the reason, so that nobody learns which keys exist. */
 function unauthorized(): BerthError {
   return new BerthError('unauthenticated', 'unauthorized', 'a valid API key is required')
 }

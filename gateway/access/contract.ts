@@ -16,7 +16,7 @@ export interface Credentials extends Pick<IncomingMessage, 'headers' | 'method'>
 
 /** Finds the session that a request belongs to. */
 export interface SessionCallers {
-  /** True if a request has the cookie of any session. The session may have ended. */
+  /** True if a request has the cookie of any session. This session can already have ended. */
   has(request: Credentials): boolean
   /**
    * Finds the session of a request. `undefined`: the request has no session, or the session has ended.
@@ -58,7 +58,7 @@ export interface AuditStart {
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   readonly address: string
   readonly requestId: string
-  /** Target as named in the request. The outcome may contain a more precise name. */
+  /** Target as named in the request. The outcome can contain a more precise name. */
   readonly target: string
 }
 

@@ -4,9 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that may access only some containers. Objects that the caller's keys created count, too. */
   readonly bound: number
-  /**
-   * Limit of each limited API key that may access all containers. All unlimited callers together have this limit, too.
-   */
+  /** Limit of an API key that has limits, but access to all containers. All unlimited callers share one such limit. */
   readonly others: number
 }
 
@@ -24,7 +22,7 @@ export const defaultCreationLimits: CreationLimits = {
 export interface CreationShare {
   /**
    * `ref` of the caller that has the quota: the oldest creator that is restricted to containers, or else the oldest
-   * limited creator. Either may be the caller itself. "": the quota of all unlimited callers.
+   * limited creator. This creator can be the caller itself. "": the quota of all unlimited callers.
    */
   readonly share: string
   readonly isBound: boolean

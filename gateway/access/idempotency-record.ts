@@ -1,11 +1,11 @@
 export interface IdempotencyRecord {
   readonly operationId: string
-  /** Digest of method, path, query and body, with a secret key, because a body may contain a guessable password. */
+  /** Digest of method, path, query and body, with a secret key, because a body can contain a guessable password. */
   readonly fingerprint: string
   readonly attempt: number
   readonly state: 'running' | 'open' | 'done'
   /** Id of the gateway process that runs the request. */
   readonly owner: string
-  /** The StoredAnswer, encrypted because it may contain a password or a key. */
+  /** The StoredAnswer, encrypted because it can contain a password or a key. */
   readonly answer?: string
 }

@@ -2,15 +2,15 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of records in `#waiting`. Beyond it, ended requests may count as running until this process ends. */
+/** Maximum number of records in `#waiting`. Beyond it, ended requests can count as running until this process ends. */
 const maxRecords = 10_000
 
 /**
- * After a failed write, the store may show an ended request as running. Clients could then not repeat the request. This
- * class marks the record as open (not running) as soon as the store is available.
+ * After a failed write, the store can show an ended request as running, so that clients cannot repeat it. This class
+ * marks the record of the request as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {
-  /** By record id: records of ended requests that the store may still show as running. */
+  /** By record id: records of ended requests that the store possibly still shows as running. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

@@ -80,7 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /** Runs a write. After a failed write, the store may show an ended request as running. `#reopener` corrects this. */
+  /** Runs a write. After a failed write, the store can show an ended request as running. `#reopener` corrects this. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()
@@ -95,7 +95,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** Starts a new attempt if the last attempt got no answer or its process died. Only one concurrent call succeeds. */
+  /** Starts a new attempt if the last one got no answer or its process died. Of concurrent calls, only one succeeds. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<BeginResult> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })

@@ -46,7 +46,7 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
   const records = [record]
   for (let id = record.parentId; id !== 0;) {
     const parent = find(id)
-    // The creator of a key always has a lower id. If not, the record is damaged, and the chain may be a circle.
+    // The creator of a key always has a lower id. If not, the record is damaged, and the chain could be a circle.
     if (!parent || parent.id >= (records.at(-1)?.id ?? 0)) return { records, complete: false }
     records.push(parent)
     id = parent.parentId

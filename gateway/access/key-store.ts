@@ -39,7 +39,10 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
   return new Map(records.map((record) => [record.id, record]))
 }
 
-/** Reads a key and its creators. `undefined`: no such key. @param onRead called with each key's id before its read */
+/**
+ * Reads a key and its creators. `undefined`: it does not exist.
+ * @param onRead called with each key's id before its read
+ */
 export async function readChain(
   client: StoreClient,
   names: KeyNames,

@@ -90,7 +90,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** Returns the quota towards which the keys of this creator count. Several creators may share a quota. */
+/** Returns the quota towards which the keys of this creator count. Several creators can share a quota. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key must not add rights to a key that it did not create. The rights would outlive the limited key.
+  // A limited key must not add rights to a key that it did not create. They would remain after its removal.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',
@@ -214,7 +214,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** Rejects a change that leaves no administrator's key, or no administrator's key without expiry. */
+/** Rejects a change after which no administrator's key is left, or only administrators' keys that expire. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -70,7 +70,7 @@ export const nobody: NobodyPrincipal = {
   guests: new Set(),
 }
 
-/** True if no quota or rate limits the caller, which is an administrator of any role, or a key without limits. */
+/** True if no quota and no rate limit applies to the caller: an administrator of any role, or a key without limits. */
 export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
@@ -80,7 +80,7 @@ export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** Returns the quota in which a new sub-user of this caller counts. The quota may belong to the caller's creator. */
+/** Returns the quota in which a new sub-user of this caller counts. The quota can belong to the caller's creator. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

@@ -47,7 +47,7 @@ export type Dimension = 'scopes' | 'container_uuids' | 'ip_whitelist' | 'expires
 
 /**
  * Returns the API's name of the first field in which `want` exceeds `limit`. `undefined`: no field exceeds it. Ignores
- * `disabled`, because a disabled key may be enabled later.
+ * `disabled`, because a disabled key can be enabled later.
  */
 export function findExcess(want: Rights, limit: Rights): Dimension | undefined {
   if (!want.scopes.every((scope) => coversScope(limit.scopes, scope))) return 'scopes'

@@ -9,7 +9,7 @@ import { coversScope, everything, scopeCatalogue } from './scopes.js'
 export const roles = ['full', 'operator', 'support', 'read_only'] as const
 export type Role = (typeof roles)[number]
 
-/** Areas that only full administrators have. With them, a caller could give itself or others more rights. */
+/** Areas of scopes that only full administrators have. With these scopes, callers could give themselves more rights. */
 const reservedAreas: readonly string[] = ['apikey', 'admin']
 
 const operatorScopes = scopeCatalogue.filter((scope) => !reservedAreas.includes(scope.split(':')[0]!))

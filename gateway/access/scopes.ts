@@ -62,7 +62,7 @@ export function isGrantable(scope: string): boolean {
   return grantable.has(scope)
 }
 
-/** True if `granted` allows `scope`. Both may contain a wildcard. */
+/** True if `granted` allows `scope`. Both parameters can contain a wildcard. */
 export function coversScope(granted: readonly string[], scope: string): boolean {
   const areaWildcard = `${scope.slice(0, scope.indexOf(':'))}:*`
   return granted.some((grant) => grant === scope || grant === everything || grant === areaWildcard)

@@ -23,7 +23,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to it. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** This number is increased to end all sessions of the account. A session is valid only for its number at login. */
+  /** Increased to end all sessions of the account: a session is valid only while this number is that of its login. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
@@ -36,7 +36,7 @@ interface AccountBase {
 /** An administrator, who has access to all containers. */
 export interface AdminAccount extends AccountBase {
   readonly kind: 'admin'
-  /** Absent: `full`. */
+  /** Absent: the role is `full`. */
   readonly role?: Role
 }
 

@@ -46,7 +46,7 @@ interface NewLink {
   readonly link: LinkRecord
 }
 
-/** Administrators, and their links for setting a password. All methods may throw BerthError `store_unavailable`. */
+/** Administrators, and their links for setting a password. All methods can throw BerthError `store_unavailable`. */
 export class Admins {
   constructor(private readonly parts: AdminParts) {}
 
@@ -75,7 +75,7 @@ export class Admins {
   }
 
   /**
-   * Disables or enables an administrator, or changes the role. A change ends the sessions.
+   * Disables or enables an administrator, or changes the role. Each change ends the administrator's sessions.
    * @throws {BerthError} `not_found`, `invalid_state` for the last full administrator who can log in
    */
   update(id: number, change: AdminChange): Promise<AdminAccount> {

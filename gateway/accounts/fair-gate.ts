@@ -8,7 +8,7 @@ export interface GateClaim {
   readonly source: string
   /**
    * True if the request has a session, or its device or address has logged in to this account before. Requests of
-   * strangers run after such requests.
+   * strangers run later.
    */
   readonly known?: boolean
 }
@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. In a common queue, invented user names would be first, because each is new. */
+/** Strangers have a separate queue. In a common queue, invented user names would be first, because each name is new. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {

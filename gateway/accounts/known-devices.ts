@@ -2,10 +2,10 @@ import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Account } from './account-record.js'
 
 /*
- * Device cookies (OWASP). A device that has logged in gets a cookie: a random name, and for each account a proof that
- * only this installation can create. The cookie gives no access. Failed logins from known devices are counted
- * separately, so that strangers cannot lock out the user. When the generation of an account changes, for example with a
- * new password, its proofs become invalid.
+ * Device cookies (OWASP). A device that has logged in gets a cookie. It contains a random name, and for each account a
+ * proof that only this installation can create. The cookie gives no access. Failed logins from known devices are
+ * counted separately, so that strangers cannot lock out the user. When the generation of an account changes, for
+ * example with a new password, its proofs become invalid.
  */
 
 /** Number of accounts that a device's cookie remembers. Beyond it, the oldest are dropped. */

@@ -72,7 +72,7 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** Returns the Redis key of the string with the id of the log row in which attempts of this kind are counted now. */
+  /** Returns the Redis key that contains the id of the log row in which attempts of this kind are counted now. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }

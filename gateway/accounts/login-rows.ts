@@ -38,7 +38,7 @@ export class LoginRows {
 
   /**
    * Lists the log rows in which an attempt can be counted, beginning with the most detailed row. The attempt is counted
-   * in the first row that exists or may be created.
+   * in the first of these rows that exists or may be created.
    */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt

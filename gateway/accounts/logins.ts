@@ -210,7 +210,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Attempts with recovery codes count separately, because these must work even while others guess TOTP codes. */
+/** Attempts with recovery codes count separately: a recovery code must work even while others guess TOTP codes. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

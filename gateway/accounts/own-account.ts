@@ -28,7 +28,7 @@ export interface OwnAccountParts {
 /** A credential with which users confirm a change of their own account. */
 export type Proof = { readonly password: string } | SecondFactor
 
-/** Changes of users to their own accounts. All methods may throw BerthError `store_unavailable`. */
+/** Changes of users to their own accounts. All methods can throw BerthError `store_unavailable`. */
 export class OwnAccount {
   constructor(private readonly parts: OwnAccountParts) {}
 
@@ -59,7 +59,7 @@ export class OwnAccount {
   }
 
   /**
-   * Starts the set-up of a second factor. Discards an earlier, incomplete one.
+   * Starts the set-up of a second factor. Discards an earlier set-up that was not completed.
    * @param issuer name of the provider, for authenticator apps
    * @throws {BerthError} `invalid_state`
    */
@@ -181,7 +181,7 @@ function checkTimeZone(zone: string): void {
   throw invalidField('time_zone', 'time_zone: must be the IANA name of a time zone, for example "Europe/Berlin"')
 }
 
-/** Returns false for differences such as `+02:00`, which only some engines accept. */
+/** Returns false for UTC offsets such as `+02:00`, which only some JavaScript engines accept. */
 function isZone(zone: string): boolean {
   try {
     return /^[A-Za-z]/.test(zone) && createTimeFormat(zone).zone !== ''

@@ -12,7 +12,7 @@ export interface SessionRecord {
   readonly expiresAtMs: number
   /** Time in ms without any request after which the session ends. */
   readonly idleMs: number
-  /** Time at which the user last entered the password or a code. Some changes require that this was not long ago. */
+  /** Time at which the user last entered the password or a code. Some changes require that this time is recent. */
   readonly confirmedAtMs: number
 }
 

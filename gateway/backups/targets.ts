@@ -101,7 +101,9 @@ export class BackupTargets {
     )
   }
 
-  /** Records that a container has backups, to find them after its deletion. Call this before the first backup. */
+  /**
+   * Records that a container has backups. They can then be found after its deletion. Call this before the first one.
+   */
   async note(id: string, container: KnownContainer): Promise<void> {
     await this.#store.run('record that a container has backups on a target', (client) =>
       client.hSet(this.#containersKey(id), container.uuid, JSON.stringify(container)),

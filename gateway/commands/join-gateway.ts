@@ -38,7 +38,7 @@ const formerPrefix = 'before-joining-as-'
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**
- * Makes this server a gateway of the fleet that created the token. The command may be interrupted at any point and run
+ * Makes this server a gateway of the fleet that created the token. The command can be interrupted at any point and run
  * again. It prepares the new state in a separate directory, and then exchanges it for the former state, which is kept.
  * During the exchange, the gateway does not start.
  * @param token token, or `-` to read it from standard input
@@ -51,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  // The identity is moved last. Even after that, the command may have died before it removed the marker.
+  // The identity is moved last. The command can still have ended between this step and the removal of the marker.
   if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)
@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files as the service's user instead of root. The user may have put links to root's files there. */
+/** Runs work on files as the service's user instead of root. This user could have put links to root's files there. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()

@@ -42,7 +42,7 @@ export class ConsoleSocket {
   lastInputMs = performance.now()
   /** Number of bytes of input, and of output, that have passed so far. */
   readonly passed = { in: 0, out: 0 }
-  /** `exited`: a program without a terminal has ended, and its client may still be reading the output. */
+  /** `exited`: a program without a terminal has ended, and its client can still be reading the output. */
   #state: 'opening' | 'open' | 'exited' | 'ended' = 'opening'
   /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
@@ -200,7 +200,7 @@ export class ConsoleSocket {
     if (frame.type === 'eof') this.#endInput()
   }
 
-  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because its window limits the bytes. */
+  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because a window limits it, too. */
   #costOf(frame: ClientFrame): number {
     if (frame.type === 'resize') return resizeCostBytes
     return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes
@@ -256,7 +256,7 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    // A program's client limits its input itself. The socket is always read, because acknowledgements let output pass.
+    // The client of a program must limit its input. Its socket is always read, because it also sends acknowledgements.
     const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined
@@ -270,8 +270,8 @@ export class ConsoleSocket {
   }
 
   /**
-   * A connection may break before the console opens, for example after a pause of the agent. One retry is allowed. A
-   * program is not started again, because it may have begun and must not run twice.
+   * A connection can break before the console opens, for example after a pause of the agent. One retry is allowed. A
+   * program is not started again, because it could have begun and must not run twice.
    */
   #mayRepeat(error: BerthError): boolean {
     return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && this.#attempts === 1

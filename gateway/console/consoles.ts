@@ -47,8 +47,8 @@ export interface ConsolesParts {
 }
 
 /**
- * The open consoles of this gateway. Every second, the credential, the rights, the guest and the idle time of each
- * console are checked, and the access policy.
+ * The open consoles of this gateway. Every second, each console is checked: its credential, rights, guest and idle
+ * time, and the access policy.
  */
 export class Consoles {
   readonly #entries = new Set<Entry>()

@@ -158,7 +158,7 @@ export class ConsoleUpgrades {
         })
         place.opened(open)
       })
-      if (!isUpgraded) throw badHandshake() // the client may have disconnected
+      if (!isUpgraded) throw badHandshake() // for example, the client has disconnected
     } catch (error) {
       place.leave()
       void audited?.(false, toBerthError(error, 'open a console').code)
@@ -273,7 +273,7 @@ export class ConsoleUpgrades {
         request_id: exchange.requestId,
         address: exchange.address,
         code: known.code,
-        path: request.url?.split('?', 1)[0]?.slice(0, 256), // a query may contain a ticket
+        path: request.url?.split('?', 1)[0]?.slice(0, 256), // a query can contain a ticket
         ...(level === 'error' && { err: error }),
       },
       'console refused',

@@ -33,7 +33,7 @@ export interface DrainedGuest {
   readonly message: string
 }
 
-/** A stored drain of one host. Its containers leave the host or are stopped. Later, they may return or be started. */
+/** A stored drain of one host. Its containers leave the host or are stopped. Later, they can return or be started. */
 export interface Drain {
   readonly id: string
   readonly hostId: string
@@ -84,7 +84,7 @@ export function newDrainedGuest({ uuid, name }: { readonly uuid: string; readonl
   }
 }
 
-/** True while the drain may still change containers without a command of an operator. */
+/** True while the drain can still change containers without a command of an operator. */
 export function isActive(drain: Drain): boolean {
   return drain.state === 'running' || drain.state === 'paused' || hasActive(drain)
 }

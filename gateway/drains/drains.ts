@@ -115,7 +115,7 @@ export class Drains {
     return this.#update(hostId, (old) => planCommand(old, command))
   }
 
-  /** @throws {BerthError} `drain_running` if a drain of the host would be disturbed by opening or closing the host */
+  /** @throws {BerthError} `drain_running` if opening or closing the host would disturb its drain */
   refuseDisturbance(hostId: string): void {
     refuseSecondDrain(this.find(hostId))
   }
@@ -123,8 +123,8 @@ export class Drains {
   /**
    * Cancels the drain of a host, and opens the host for new containers again. If the opening fails, a repeated call
    * opens the host.
-   * @param options.bringBack true: the containers that the drain has moved away return to the host, and those that it
-   * has stopped are started
+   * @param options.bringBack true: containers that the drain has moved away return to the host, and stopped containers
+   * are started
    * @returns undefined if the host was never drained
    * @throws {BerthError} `invalid_state`, `drain_running`, `not_found`, `store_unavailable`
    */

@@ -104,7 +104,7 @@ function settle(drain: Drain, guest: DrainedGuest, facts: DrainFacts): DrainedGu
   return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
 }
 
-/** Skips a container that was deleted, or that somebody has moved to a host that does not concern the drain. */
+/** Skips a container that was deleted, or that somebody has moved to a host outside of the drain. */
 function skipUnreachable(
   drain: Drain,
   guest: DrainedGuest,
@@ -126,7 +126,7 @@ function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAt
   if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
   if (task.status === 'canceled')
     return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
-  // The host may report the container's new state a little later, or somebody may have changed the container meanwhile.
+  // Perhaps the host reports the container's new state a little later, or somebody has changed the container meanwhile.
   if (hostId === undefined || drain.mode === 'stop') return { ...guest, state: 'done', message: '' }
   const message = 'the container was moved in the opposite direction meanwhile'
   return failed(drain, guest, { message, retryAtMs, kind: 'final' })

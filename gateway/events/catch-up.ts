@@ -18,7 +18,7 @@ export type Verdict = 'send' | 'skip' | 'gap'
  * gateway has seen all events that the client has received.
  */
 export class CatchUp {
-  /** False while the client knows all entries judged so far. Meanwhile, entries without a mark count as known. */
+  /** False until an entry is found that the client lacks. Until then, entries without a mark count as received. */
   #hasNews: boolean
   readonly #removedGuests = new Set<string>()
   readonly #position: Map<string, number>

@@ -108,7 +108,7 @@ export class EventHub {
     this.#schedule()
   }
 
-  /** Adds an entry for each host's last reported revision to the ring. The ring lacks the changes before it. */
+  /** Adds an entry for each host's last reported revision to the ring, which lacks the changes before this revision. */
   #notePositions(view: HubOptions['view']): void {
     for (const { id, epoch, revision } of view.positions())
       if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))
@@ -209,7 +209,7 @@ export class EventHub {
     return new EventRing(start, this.options.limits ?? defaultLimits)
   }
 
-  /** Writes events, then the hosts' revisions. A crash between these writes repeats events, but loses none. */
+  /** Writes events to the journal, and then the hosts' revisions. A crash in between repeats events, but loses none. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }
@@ -250,7 +250,7 @@ export class EventHub {
     this.#pumpedAtMs = performance.now()
   }
 
-  /** Encodes events. Listeners with the same rights and the same next event share the result. This is usual. */
+  /** Encodes events. Listeners with the same rights and the same next event share the result. Most listeners do. */
   #gather(audience: Audience, from: number, maxBytes: number, catchUp?: CatchUp): GatheredEvents {
     const { ring } = this
     const request = { ring, view: this.options.view, audience, from, maxBytes }

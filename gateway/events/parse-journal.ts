@@ -6,7 +6,7 @@ import type { RingStart } from './ring.js'
 
 /** First line of the file of an `EventJournal`. */
 export interface JournalHeader {
-  /** Boot id of the kernel. A file from before a reboot is ignored, because its last writes may be lost. */
+  /** Boot id of the kernel. A file from before a reboot is ignored, because its last writes can be lost. */
   readonly boot: string
   /** Epoch of the `EventRing`, and number of the first event in the file. */
   readonly epoch: string

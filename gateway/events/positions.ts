@@ -3,7 +3,7 @@ import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/ch
 /** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
 export type Position = ReadonlyMap<string, number>
 
-/** Position of an entry in its lane. A client may have only some events of a change, so each has its own `at`. */
+/** Position of an entry in its lane. Clients can have only some events of a change, so each event has its own `at`. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }

@@ -40,7 +40,7 @@ export class EventRing {
   readonly #base: Map<string, number>
   readonly #latest: Map<string, number>
 
-  /** Id of this ring. Other rings may have other events with the same numbers. */
+  /** Id of this ring. Other rings can have other events with the same numbers. */
   readonly epoch: string
 
   constructor(

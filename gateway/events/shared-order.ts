@@ -41,7 +41,7 @@ export class SharedOrder {
   readonly #reads = new KeyedSingleFlight<string, readonly OrderEntry[]>()
 
   constructor(private readonly options: SharedOrderOptions) {
-    // After a change to another Redis server, the last writes may be missing.
+    // After a change to another Redis server, the last writes can be missing.
     options.store.on('up', () => (this.#stored = undefined))
   }
 

@@ -69,8 +69,8 @@ export interface FleetView {
 }
 
 /**
- * The calls of a gRPC service as functions that return promises. A call with a fence (proof of holding a lease) fails
- * with `stale_epoch` if the host knows that another gateway has taken over the lease.
+ * The calls of a gRPC service as functions that return promises. A call can contain a fence, the proof of a lease. It
+ * fails with `stale_epoch` if the host knows that another gateway has the lease now.
  */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {
@@ -191,7 +191,7 @@ export interface HostAdmin extends InstallHosts {
   recordMaintenance(hostId: string, changed: readonly HostWindow[], nowMs: number): Promise<void>
   /**
    * Removes the host and revokes its certificates.
-   * @throws {BerthError} `invalid_state` if the host has guests, unless `force` is true
+   * @throws {BerthError} `invalid_state` if the host has guests and `force` is false
    */
   removeHost(hostId: string, options: { force: boolean }): Promise<void>
 }
@@ -238,7 +238,7 @@ export interface Fleet {
   readonly rotation: FleetRotation
   /** How many times the capacity of a host may be allocated to guests. */
   readonly overcommit: Ratios
-  /** True after the list of hosts was read from the store. Before, guests may be missing in the fleet view. */
+  /** True after the list of hosts was read from the store. Before that, guests can be missing in the fleet view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
@@ -250,8 +250,8 @@ export interface Fleet {
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
-   * Finds a guest that the view lacks because this gateway has no report of the guest's host. Another gateway may have
-   * created the guest.
+   * Finds a guest that the view lacks because this gateway has no report of the guest's host. For example, another
+   * gateway has created the guest.
    * @param ref id, uuid or name @throws {BerthError} `store_unavailable`, `host_offline`, `agent_timeout`
    */
   findUnreported(ref: string): Promise<{ readonly uuid: string; readonly hostName: string } | undefined>

@@ -16,7 +16,7 @@ export interface CreatedGuestsOptions {
 export class CreatedGuests {
   constructor(private readonly options: CreatedGuestsOptions) {}
 
-  /** Resolves when the view contains the guest, and the store contains the guest in case its host fails. */
+  /** Resolves when the view and the store contain the guest. The store needs it in case the guest's host fails. */
   async show(creation: GuestCreation, operationId: string): Promise<void> {
     await this.#reported(creation, operationId)
     await this.#add(creation, operationId)
@@ -47,7 +47,7 @@ export class CreatedGuests {
     const host = view.findState(hostId)
     if (!host || host.revision >= revision) return
     if (guest) await owners.check(host, [guest])
-    // The host may already have reported a newer state of the guest and operation, which must not be replaced.
+    // If the host has already reported a newer state of the guest and operation, this state must not be replaced.
     if (host.revision >= revision) return
     if (guest) view.apply(host, { $case: 'guest', value: guest })
     if (operation?.id === operationId) view.apply(host, { $case: 'operation', value: operation })

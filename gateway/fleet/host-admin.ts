@@ -118,7 +118,7 @@ export class StoredHostAdmin implements HostAdmin {
   /**
    * Issues the certificate of a joining agent, and revokes earlier certificates of the host. The token determines the
    * host.
-   * @param source address of the request. The gateway uses it for connections, unless the host has a configured address
+   * @param source address of the request. The gateway uses it for connections if the host has no configured address
    * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`, `address_in_use`
    */
   async join({ token, csr, now_ms, port }: JoinRequest, source: string): Promise<JoinAnswer> {
@@ -147,7 +147,7 @@ export class StoredHostAdmin implements HostAdmin {
 
   /** Returns the configured address of the host, or else the address from which the host joins. */
   async #addressOf(hostId: string, source: string, port: number | undefined): Promise<string> {
-    // Uses the store instead of the view, because another gateway may have just created the host.
+    // Uses the store instead of the view, because another gateway could have just created the host.
     const { records } = await this.options.store.list()
     const known = records.find(({ id }) => id === hostId)?.address ?? ''
     if (known !== '' || port === undefined) return known
@@ -159,7 +159,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects the address of another online host. The server of an offline host may be joining as a new host. */
+  /** Rejects the address of another online host. Accepts that of an offline host: its server can join as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

@@ -23,8 +23,8 @@ export class HostState {
   /** Guests that this host reports although other hosts own them, according to the store. By uuid: the reason. */
   readonly disowned = new Map<string, string>()
   /**
-   * Guests that now belong to other hosts, although this host may still run an old copy. By uuid: ownership generation
-   * of the present owner. This host itself only knows an older generation.
+   * Guests that now belong to other hosts, although this host possibly still runs an old copy. By uuid: ownership
+   * generation of the present owner. This host itself only knows an older generation.
    */
   readonly outdated = new Map<string, number>()
   /** Guests that were read from the store, in base64, by uuid. Empty after the first complete report of the host. */
@@ -40,9 +40,9 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue from there. */
   epoch = ''
   revision = 0
-  /** All changes up to this revision are shown. It may be below `revision`, because a slow stream combines changes. */
+  /** The view has all changes up to this revision. `revision` can be higher: a slow stream sends some changes later. */
   shownRevision = 0
-  /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
+  /** From the host's first report, listeners get only changes above this revision. See `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address of the host, cached because it is shown with each guest. See `readShared`. */
@@ -54,7 +54,7 @@ export class HostState {
     this.readShared()
   }
 
-  /** Updates what the host's guests show after a change of record or metrics. @returns true if they show a change */
+  /** Updates the host's data that its guests show, from record and metrics. @returns true if this data has changed */
   readShared(): boolean {
     const changes = [this.#readAddress(), this.#readNextWindow()]
     return changes.includes(true)

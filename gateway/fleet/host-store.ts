@@ -23,7 +23,7 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when the store may have connected to another Redis server. The new server lacks unconfirmed
+   * Calls the listener when the store has possibly connected to another Redis server. The new server lacks unconfirmed
    * changes, but its records replace all known records. Without replicas, the server is always the same.
    */
   onNewServer(listener: () => void): void {
@@ -47,7 +47,7 @@ export class HostStore {
   }
 
   /**
-   * Stores a host's record again if the store has lost it. The record may then have the same name as a newer host,
+   * Stores a host's record again if the store has lost it. The record can then have the same name as a newer host,
    * because a duplicate name is better than a lost host. An older version of the record in the store is replaced only
    * if the store has no replicas. With replicas, the newer version was never acknowledged.
    * @returns false if the store keeps its record, or the host was removed

@@ -89,7 +89,7 @@ export class HostUpgrader implements HostUpgrades {
       await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback }, fence)
     } catch (error) {
       if (error instanceof StaleEpochError) throw error
-      // If a call was sent but not answered, the upgrade may have begun. The host then reports the upgrade's progress.
+      // If a call was sent but not answered, the upgrade has possibly begun. The host then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
           step: 'failed',

@@ -87,7 +87,7 @@ export class HostWatcher {
     this.start()
   }
 
-  /** Replaces a connection that may be broken although no error was reported. Calls wait for the new connection. */
+  /** Replaces a connection that can be broken although no error was reported. Calls wait for the new connection. */
   distrust(): void {
     this.client.link.distrust()
     this.refresh()

@@ -60,7 +60,7 @@ export function findNextWindow(windows: readonly HostWindow[]): HostWindow | und
 }
 
 /**
- * Lists what happened to a window between two versions, in order. A gateway may have missed versions in between.
+ * Lists what happened to a window between two versions, in order. A gateway can have missed versions in between.
  * @param before undefined: the host did not have the window
  * @param after undefined: the host no longer retains the window
  */

@@ -15,7 +15,7 @@ export interface GuestMoveRequest {
   readonly bandwidthMbps: number
   /** True if the guest is shut down before its disk is copied. */
   readonly offline: boolean
-  /** Maximum expected duration in ms of the last part of a running guest's memory. Undefined: the default. */
+  /** Maximum expected time in ms to copy the last part of a running guest's memory. `undefined`: the default. */
   readonly maxDowntimeMs?: number | undefined
   readonly requestedBy: string
 }

@@ -27,7 +27,7 @@ export interface OperationView {
   readonly operation: Operation
 }
 
-/** An alert of a host about a guest. The guest may already be deleted. */
+/** An alert of a host about a guest. The guest can already be deleted. */
 export interface AlertView {
   readonly hostId: string
   readonly alert: Alert

@@ -42,7 +42,7 @@ export class UnlistedOperations {
     const answers = await Promise.all(this.parts.watched.connected().map((watcher) => this.#ask(watcher, id)))
     const found = answers.flatMap((answer) => answer ?? [])
     if (found.length > 1) this.#refuseAll(found, id)
-    // The operation may have appeared in the fleet view in the meantime.
+    // The operation can have appeared in the fleet view in the meantime.
     return this.parts.view.findOperation(id) ?? (found.length === 1 ? found[0] : undefined)
   }
 

@@ -118,7 +118,7 @@ export class WatchSession {
     )
   }
 
-  /** Ends the session if the agent is silent for too long before `synced`. After it, keepalive pings detect silence. */
+  /** Ends the session if the agent is silent for too long before `synced`. Later, keepalive pings detect silence. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

@@ -15,8 +15,8 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
 /**
- * Time in ms after the gateway's start in which hosts that were online before are expected to connect. Their agents may
- * have been restarted together with the gateway. A restart takes seconds on a busy host.
+ * Time in ms after the gateway's start in which hosts that were online before are expected to connect. Perhaps their
+ * agents were restarted together with the gateway. A restart takes seconds on a busy host.
  */
 const returnMs = 10_000
 
@@ -34,7 +34,7 @@ export interface WatchedHostsOptions {
 
 /**
  * The hosts in the store, each with a watcher. Applies changes by other gateways. Removes a host only if the store
- * lists it as removed. Any other missing record is written again, because the store may have been emptied or restored.
+ * lists it as removed. Any other missing record is written again, in case the store was emptied or restored.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
@@ -140,7 +140,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // If the guest has moved away, its former host may have reported this just now. The view then lacks the guest.
+    // During this wait, the former host of a moved guest can report that the guest has left. The view then lacks it.
     if (!find()) await this.#expectedHosts()
   }
 
@@ -188,7 +188,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed, because the new Redis server may lack a removal that was never acknowledged.
+   * Forgets which hosts were removed, because the new Redis server can lack a removal that was never acknowledged.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {

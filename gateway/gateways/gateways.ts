@@ -34,7 +34,7 @@ export interface GatewaysOptions {
 
 export const gatewayStates = ['invited', 'online', 'offline'] as const
 
-/** A gateway as the API shows it. `status` is undefined unless the gateway is online. */
+/** A gateway as the API shows it. `status` is undefined if the gateway is offline. */
 export interface GatewayView extends GatewayRecord {
   readonly state: (typeof gatewayStates)[number]
   readonly status: GatewayStatus | undefined

@@ -51,7 +51,7 @@ export function parseBody(
 }
 
 /**
- * Parses a body that may be absent. Ignores its type. A body that is not an object counts as absent.
+ * Parses an optional body. Ignores its type. A body that is not an object counts as absent.
  * @throws {BerthError} `invalid_json` if the object is nested too deeply
  */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
@@ -61,7 +61,7 @@ export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {
 
 function parseObject(bytes: Buffer): Record<string, unknown> {
   const value = findJson(bytes)
-  // The error has no cause, because JSON.parse quotes the body, which may contain secrets.
+  // The error has no cause, because JSON.parse quotes the body, which can contain secrets.
   if (value === undefined) throw refuse('invalid_json', 'the body is not valid JSON in UTF-8')
   if (Array.isArray(value) && value.length === 0) return {}
   if (!isObject(value)) throw refuse('invalid_json', 'the body must be a JSON object')

@@ -157,10 +157,10 @@ export function shownError(thrown: unknown): { readonly status: number; readonly
   return { status, shown: status === 500 ? hideInternal() : error }
 }
 
-/** Statuses below 500 after which a repeated request may succeed. */
+/** Statuses below 500 after which a repeated request can succeed. */
 const unsettled: readonly number[] = [404, 409, 412, 429]
 
-/** True if a repeated request may succeed after this status. */
+/** True if a repeated request can succeed after this status. */
 export function mayTurnOutBetter(status: number): boolean {
   return status >= 500 || unsettled.includes(status)
 }

@@ -29,7 +29,7 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 
 /**
  * Checks If-Match of a request for a queued operation. First waits until the fleet view has the revision of the ETag.
- * Does not check a repeated request, because its first attempt may have changed the revision.
+ * Does not check a repeated request, because its first attempt can have changed the revision.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -106,7 +106,7 @@ function objectReader({ properties = {}, required = [] }: Schema, mode: Normaliz
   }
 }
 
-/** Creates the function that normalizes a field. Its result may be `absent`. */
+/** Creates the function that normalizes a field. Its result can be `absent`. */
 function fieldReader(schema: Schema, required: boolean, mode: NormalizeMode): FieldReader {
   const read = readerOf(schema, mode)
   if (schema.restricts) return restrictionReader(schema, read, { required, creates: mode.creates })
@@ -146,7 +146,7 @@ function restrictionReader(
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
-  // Empty text has a meaning only for text fields. Their descriptions explain it.
+  // Empty text has a meaning only for text fields. The descriptions of these fields explain the meaning.
   return typeof value === 'string' && value.trim() === '' && (value !== '' || schema.type !== 'string')
 }
 
@@ -158,7 +158,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if an entry names nothing. A text may contain several entries, separated by commas: `[","]` names nothing. */
+/** True if an entry names nothing. A text can contain several entries, separated by commas: `[","]` names nothing. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
@@ -167,7 +167,7 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP may send an empty list as `{}`. For a list of objects, a change rejects `{}`, because it would delete all
+    // PHP can send an empty list as `{}`. For a list of objects, a change rejects `{}`, because it would delete all
     // entries.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value

@@ -21,7 +21,7 @@ import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
 /** Pattern of names of API keys and SSH keys: at least one visible character, no control characters or line breaks. */
 export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'
-/** Pattern of names of webhooks and providers. They may be empty. */
+/** Pattern of names of webhooks and providers. These names can be empty. */
 export const printableNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 /** Pattern of names of network interfaces. Empty: the default interface. */
 export const interfacePattern = '^[^\\s/\\u0000-\\u001f]{0,15}$'

@@ -13,7 +13,7 @@ interface Line {
   ends: boolean
 }
 
-/** Maximum number of waiting requests of a connection. Node may parse 3,600 requests of one packet in one step. */
+/** Maximum number of waiting requests of a connection. Node can parse 3,600 requests of one packet in one step. */
 const perConnection = 16
 
 /**
@@ -24,7 +24,7 @@ const perConnection = 16
 export class PipelinedRequests {
   /** Connections that have a request in progress. */
   readonly #lines = new Map<Duplex, Line>()
-  /** Connections whose next request may start, in order. */
+  /** Connections whose next request can start, in order. */
   readonly #ready: Duplex[] = []
   #closes = false
 

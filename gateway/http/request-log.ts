@@ -23,7 +23,7 @@ export function logRequest(log: Logger, ctx: Context, status: number, seconds: n
   )
 }
 
-/** Returns the path without the query, which may contain a ticket, and without the code of a sub-user's link. */
+/** Returns the path without the query, which can contain a ticket, and without the code of a sub-user's link. */
 export function loggedPath(url: string): string {
   const path = url.split('?', 1)[0] ?? ''
   return path.replace(/(^|\/)u\/[^/]+/gi, '$1u/***').slice(0, 256)

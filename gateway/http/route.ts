@@ -42,7 +42,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly caller: Principal
   readonly requestId: string
   readonly headers: IncomingHttpHeaders
-  /** Address of the other end of the connection, which may be a proxy. */
+  /** Address of the other end of the connection, which can be a proxy. */
   readonly peer: string
   /** Address of the client, behind trusted proxies. */
   readonly address: string
@@ -50,7 +50,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly secure: boolean
   /**
    * Returns the caller with its present rights, for answers that take long, such as streams.
-   * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if this cannot be checked
+   * @throws {BerthError} if the caller may no longer use the route; `store_unavailable` if the store is down
    */
   readonly recheck: () => Promise<Principal>
   /** A uuid. All repetitions of a request with an Idempotency-Key have the same uuid. */
@@ -102,7 +102,7 @@ export interface Route<
   readonly scope: string
   /** Access of callers that are restricted to some guests. Without this field, the gateway does not start. */
   readonly bound: R
-  /** Access of sub-users. Without this field, the gateway does not start, unless `bound` is `refused`. */
+  /** Access of sub-users. Required, except with `bound: 'refused'`. If it is missing, the gateway does not start. */
   readonly subUser?: SubUserAccess
   /** True if answers may set cookies. */
   readonly cookies?: boolean
@@ -147,8 +147,8 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * True if the gateway uses an `Idempotency-Key` in requests of the route. Two kinds of POST routes ignore it: those
- * that only read, because they must return the current state, and login routes, because they return credentials.
+ * True if the gateway uses an `Idempotency-Key` in requests of the route. Two kinds of POST routes ignore it. Routes
+ * that only read must return the current state, and login routes return credentials.
  */
 export function isRepeatable({ method, audit, scope }: Route): boolean {
   return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'

@@ -22,7 +22,7 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Common proxies close idle connections earlier. Therefore the gateway never closes a connection that a proxy uses.
+  // Common proxies close idle connections earlier, so the gateway never closes one just as a proxy sends a request.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }

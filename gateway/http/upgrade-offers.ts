@@ -50,7 +50,7 @@ interface Parser {
 }
 
 /**
- * Calls `lost` if Node's parser has dropped data that may contain requests. If the server ignores a protocol that a
+ * Calls `lost` if Node's parser has dropped data that can contain requests. If the server ignores a protocol that a
  * client offers (`Upgrade`), the parser nevertheless drops all data that follows in the packet. This function uses
  * undocumented parts of Node. If they are missing, dropped requests get no answer.
  */

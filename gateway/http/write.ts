@@ -31,7 +31,7 @@ export interface HandlerOutcome {
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
-  /** True if the request succeeded only in part. Its answer is not stored, so that a repetition may complete it. */
+  /** True if the request succeeded only in part. Its answer is not stored, so that a repetition can complete it. */
   readonly unsettled?: boolean
 }
 
@@ -89,8 +89,8 @@ async function runAudited(
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
   const visible = access.shared.visibleEverywhere()
-  // The answer may contain the only copy of a password. It is therefore sent even if `finish` fails. The audit log then
-  // adds the outcome to the entry later.
+  // The answer can contain the only copy of a password. It is therefore sent even if `finish` fails. In this case, the
+  // audit log adds the outcome later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   await visible
   return handled
@@ -110,7 +110,7 @@ function outcomeOf(handled: HandlerOutcome): AuditOutcome {
 /** Longer answers are not stored. A repeated request then runs the handler again with the same operation id. */
 export const maxKeptBytes = 262_144
 
-/** Stores the answer. If a repeated request may have a better result, releases the Idempotency-Key instead. */
+/** Stores the answer. If a repeated request can have a better result, releases the Idempotency-Key instead. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: HandlerOutcome): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply
@@ -148,7 +148,7 @@ export function failedHandling(
 }
 
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
-  // The agent received the operation and may execute it, although it did not answer.
+  // The agent has not answered, but has possibly received the operation.
   if (status === 504) return `${outcomeUnknown}: ${code}`
   // Causes are omitted, because they mention internals, which only the log may contain.
   const own = error instanceof Error ? error.message : ''

@@ -30,7 +30,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // Each run tries again. Only the first failure is logged, because some hosts never load the image.
+            // Each run tries again. Only the first failure of a host is logged, because some hosts always fail.
             if (!refused.has(key))
               log.warn({ err, host: hostId, image: request.id }, 'could not add a custom image to a host')
             refused.add(key)

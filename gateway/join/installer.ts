@@ -11,7 +11,7 @@ import { parsePackageVersion } from '../../shared/package-list.js'
 /** A step in the installation of an agent, as the installation script reports it. */
 export interface InstallReport {
   readonly step: 'checking' | 'installing' | 'joining' | 'waiting' | 'failed'
-  /** Details, for example the reason of a failure. May be "". */
+  /** Details, for example the reason of a failure. "": no details. */
   readonly message: string
   readonly atMs: number
 }

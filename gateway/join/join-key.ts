@@ -10,7 +10,7 @@ import { newKeyPem, publicKeyDer } from '../pki/authority.js'
  * @param path path of a file with mode 0600
  */
 export async function ensureJoinKey(path: string): Promise<string> {
-  // An existing file is not written again, because this would fail on a full disk.
+  // An existing file is not written again, because the write would fail on a full disk.
   if (!existsSync(path)) await createFileAtomic(path, newKeyPem(), 0o600)
   return readFile(path, 'utf8')
 }

@@ -30,7 +30,7 @@ export function signToken(authority: Authority, audience: JoinAudience, content:
 }
 
 /**
- * Checks signature, audience and expiry of a token. The token may already have been used.
+ * Checks signature, audience and expiry of a token. Also accepts a token that was already used.
  * @throws {BerthError} `join_token_invalid`
  */
 export function verifyToken(authority: Authority, audience: JoinAudience, token: string): VerifiedContent {

@@ -26,7 +26,7 @@ export interface Queryable<Item, Name extends string> {
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table. Must return 0 only for the same item. The compared values must not change in the table. */
+  /** Order of the table. Must return 0 only for the same item. The compared values of an item must not change. */
   readonly compare: (a: Item, b: Item) => number
   /** Fields for which the table counts the items of each value. No search is needed for a value that no item has. */
   readonly counted: readonly Name[]
@@ -230,7 +230,7 @@ class CachedResult<Item, Name extends string> implements QueryResult<Item> {
     return this.#completion
   }
 
-  /** Adds all matching items in steps. Between two steps, even the last item of the previous step may be removed. */
+  /** Adds all matching items in steps. Between two steps, even the last item of the previous step can be removed. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

@@ -128,7 +128,7 @@ export class Maintenance {
 
   /** Copies each state of a window to the hosts before the next state begins. No state is skipped after a pause. */
   async #advance(fleet: Fleet): Promise<void> {
-    // The hosts are read before the windows. The store therefore has every window that a host shows, unless it lost it.
+    // The hosts are read before the windows. A window that a host shows but the store lacks was therefore lost.
     const hosts = factsOf(fleet)
     const windows = await this.#document.update((old) => old, this.lease)
     await this.#copy(fleet, hosts, (host) => planCopies(host, windows, this.#now()))

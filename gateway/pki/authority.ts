@@ -71,7 +71,7 @@ export interface Authority {
 
 /**
  * Reads the authority in `directory`, or creates it. Key and certificate are written atomically to one file with mode
- * 0600. If two processes create the authority at once, they use the same authority.
+ * 0600. If two processes create it at the same time, both use the same authority.
  */
 export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
   const path = join(directory, 'authority.pem')

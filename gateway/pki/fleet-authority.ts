@@ -98,7 +98,7 @@ export class FleetAuthority implements Authority {
     for (const listener of this.#listeners) await listener()
   }
 
-  /** Ends the trust in the first CA. Does nothing unless the next CA has this fingerprint. */
+  /** Ends the trust in the first CA. Does nothing if the next CA has another fingerprint. */
   async replaceByNext(fingerprint: string): Promise<void> {
     if (this.#next?.fingerprint !== fingerprint) return
     await rename(this.#nextPath, join(this.directory, 'authority.pem'))
@@ -108,7 +108,7 @@ export class FleetAuthority implements Authority {
     await this.joinWithNext(false)
   }
 
-  /** Deletes the next CA. Does nothing unless the next CA has this fingerprint. */
+  /** Deletes the next CA. Does nothing if the next CA has another fingerprint. */
   async discardNext(fingerprint: string): Promise<void> {
     if (this.#next?.fingerprint !== fingerprint) return
     await rm(this.#nextPath, { force: true })

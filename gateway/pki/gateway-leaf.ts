@@ -9,8 +9,8 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
 }
 
 /**
- * True if a certificate must be renewed: two thirds of its lifetime have passed, or it is not valid yet because the
- * clock was ahead when it was issued.
+ * True if two thirds of a certificate's lifetime have passed. Also true if it is not valid yet, because the clock was
+ * ahead when it was issued.
  */
 export function isLeafRenewalDue(
   { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,
@@ -21,8 +21,8 @@ export function isLeafRenewalDue(
 }
 
 /**
- * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. Even if the
- * clock may be wrong, a certificate is issued. It is replaced when the clock is correct again.
+ * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. A
+ * certificate is issued even if the clock is perhaps wrong, and replaced when the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(
@@ -41,7 +41,7 @@ export class GatewayLeaf {
 
   /**
    * Renews the certificate if needed.
-   * @param inDoubt true if the clock may be wrong; only a certificate that is not valid at `nowMs` is then renewed
+   * @param inDoubt true if the clock is perhaps wrong; only a certificate that is not valid at `nowMs` is then renewed
    * @returns true if it was renewed, so that connections should use the new certificate
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {

@@ -3,8 +3,8 @@ import type { FleetAuthority } from './fleet-authority.js'
 import { GatewayLeaf } from './gateway-leaf.js'
 
 /**
- * The gateway's client certificates, one of each trusted CA. The gateway shows each host the certificate of the CA that
- * has issued the host's own certificate, because a host always trusts this CA.
+ * The gateway's client certificates, one of each trusted CA. To each host, the gateway shows the certificate of the CA
+ * that issued the host's certificate. A host always trusts this CA.
  */
 export class GatewayLeaves {
   readonly #leaves = new Map<string, GatewayLeaf>()

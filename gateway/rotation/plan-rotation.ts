@@ -44,7 +44,7 @@ export function hostsMissing(rotation: Rotation, hosts: readonly RotationHost[])
 function hasConfirmed({ state, to }: Rotation, { issuer, trusted = [], upgrading }: RotationHost): boolean {
   if (state === 'distributing') return trusted.includes(to)
   const isReissued = issuer === to && trusted.includes(to)
-  // An upgrade downloads from the join endpoint, whose CA changes when the rotation ends. The rotation must wait.
+  // Waits for upgrades, because they download from the join endpoint, whose CA changes when the rotation ends.
   return state === 'ending' ? isReissued && trusted.length === 1 : isReissued && !upgrading
 }
 
@@ -90,7 +90,7 @@ export function planFinish(rotation: Rotation | null, withoutHosts: readonly str
   return { ...rotation, finishing: true, excluded }
 }
 
-/** @throws {BerthError} `invalid_state` if certificates of the new CA may have been issued */
+/** @throws {BerthError} `invalid_state` if certificates of the new CA were possibly issued */
 export function planCancel(rotation: Rotation | null, nowMs: number): Rotation {
   if (!isActive(rotation)) throw noRotation()
   if (rotation.state !== 'distributing')

@@ -27,7 +27,7 @@ const frameBytes = 12
 const keptTypes: readonly string[] = ['IHDR', 'PLTE', 'tRNS', 'gAMA', 'sRGB', 'IDAT', 'IEND']
 
 /**
- * Checks a picture, and removes everything that does not belong to its pixels. SVG is not accepted, because it may
+ * Checks a picture, and removes everything that does not belong to its pixels. SVG is not accepted, because it can
  * contain scripts.
  * @param base64 the file
  * @throws {BerthError} `invalid_field`

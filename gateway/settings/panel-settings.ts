@@ -19,7 +19,7 @@ export class PanelSettings {
   /** Name and logo of the provider. */
   readonly brand: Brand
 
-  /** Time in hours for which a deletion of a container can be undone. 0: containers are removed at once. */
+  /** Time in hours for which a deletion of a container can be undone. 0: containers are removed immediately. */
   readonly undoDeleteHours: StoredDocument<number>
 
   constructor(store: Store, log: Logger) {

@@ -20,8 +20,8 @@ export function listenOn(server: Server, { host, port }: ListenAddress): Promise
 }
 
 /**
- * The listening sockets of a service, named after their addresses. systemd holds copies of the sockets, so that they
- * stay open while the service restarts. A socket is closed when its address is no longer configured.
+ * The listening sockets of a service, named after their addresses. systemd has copies of the sockets. These stay open
+ * while the service restarts. A socket is closed when its address is no longer configured.
  */
 export class ListeningSockets {
   /** Names of the sockets that systemd holds. */

@@ -8,7 +8,7 @@ use POSIX ();
 use Socket qw(AF_UNIX SOCK_DGRAM SOL_SOCKET pack_sockaddr_un);
 
 my $scm_rights = 1;
-# asm/unistd.h: x86_64, then asm-generic.
+# Numbers of the system call in asm/unistd.h: of x86_64, and of asm-generic for the others.
 my $sendmsg = { x86_64 => 46, aarch64 => 211, riscv64 => 211 }->{ (POSIX::uname())[4] } // die "sendmsg: the number of this system call is not known for this processor\n";
 
 my ($action, @names) = @ARGV;

@@ -4,12 +4,12 @@ import { trustMs } from './plan-visibility.js'
 
 /** Time limit in ms of an exchange with the server. It includes the time in which this process applies the changes. */
 const renewTimeoutMs = 10_000
-/** Maximum number of exchanges. If none is fast enough, the caches may not be used. */
+/** Maximum number of exchanges. If none is fast enough, the caches are not used. */
 const trustAttempts = 3
 
 export interface CacheTrustOptions {
   /**
-   * Sends a PING and waits for the answer. Before the answer, the server reports all changes that it has acknowledged.
+   * Sends a PING. Before the server answers, it reports to this gateway all changes that it acknowledged to any client.
    * @param serves true if the answer allows this gateway to use its caches
    */
   readonly exchange: (serves: boolean) => Promise<void>
@@ -17,7 +17,7 @@ export interface CacheTrustOptions {
   readonly applied: () => Promise<void>
 }
 
-/** Records up to which time this process has applied all changes of the server. Decides whether caches may be used. */
+/** Records up to which time this process has applied all changes of the server. Decides whether caches can be used. */
 export class CacheTrust {
   /** Time of the server's last confirmation, in ms of performance.now(). */
   #confirmedMs = -Infinity
@@ -40,7 +40,7 @@ export class CacheTrust {
     this.#confirmedMs = -Infinity
   }
 
-  /** Waits until the caches may be used. @throws {BerthError} `store_unavailable` */
+  /** Waits until the caches can be used. @throws {BerthError} `store_unavailable` */
   async ensure(): Promise<void> {
     for (let attempt = 0; performance.now() - this.#confirmedMs > trustMs; attempt++) {
       if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
@@ -53,8 +53,8 @@ export class CacheTrust {
   }
 
   /**
-   * Exchanges a PING with the server. The caches may not be used while changes of an earlier exchange are not applied,
-   * because other gateways would have to wait for this gateway.
+   * Exchanges a PING with the server. Until the changes of an earlier exchange are applied, this gateway does not use
+   * its caches, so that other gateways need not wait for it.
    */
   async exchange(): Promise<void> {
     const { exchange, applied } = this.options

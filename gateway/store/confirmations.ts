@@ -11,7 +11,7 @@ export interface ConfirmationsOptions {
   readonly channel: string
 }
 
-/** Time limit in ms for confirmations of replicas. The master counts as down only after a longer time. */
+/** Time limit in ms for confirmations of replicas. Only after a longer time, the master counts as down. */
 export const confirmTimeoutMs = 1000
 
 /**

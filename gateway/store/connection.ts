@@ -9,7 +9,7 @@ export interface StoreServer {
   readonly access: AccessOptions
   /** Time limit in ms of connecting, and of a ping. After that, the connection is dropped. */
   readonly answerTimeoutMs: number
-  /** True if only a master is acceptable. After a failover, the server may no longer be the master. */
+  /** True if the server must be a master. After a failover, it is perhaps no longer the master. */
   readonly mustBeMaster: boolean
   /** True if the store also needs a connection for `Confirmations`. */
   readonly confirms: boolean
@@ -40,7 +40,7 @@ function makeClient({ at, access: { tls, ...login }, answerTimeoutMs }: StoreSer
     // Single commands have no timeout, because each timeout would create an AbortSignal, which costs more than the
     // command. `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
-    // node-redis must not reconnect: `Store` does this, each time with a new client.
+    // node-redis must not reconnect, because `Store` does, each time with a new client.
     socket: { connectTimeout: answerTimeoutMs, reconnectStrategy: false, ...address, ...tls },
   })
 }
@@ -175,7 +175,7 @@ export function toStoreError(cause: unknown, step: string): BerthError {
   return storeUnavailable(step, cause)
 }
 
-/** Error for a change that replicas did not confirm. The change may have been made, but could still be lost. */
+/** Error for a change that replicas did not confirm. The change is possibly stored, but can still be lost. */
 export function unconfirmed(step: string, cause: unknown): BerthError {
   const message = `${step}: the change may have been made, but the store could not confirm it: try again later`
   return new BerthError('unavailable', 'store_unavailable', message, { cause })

@@ -69,14 +69,14 @@ export class StoredDocument<T> {
     return next.value
   }
 
-  /** Reads the document again. Used if another gateway may have just changed it. */
+  /** Reads the document again. Used if another gateway has perhaps just changed it. */
   refresh(): Promise<void> {
     return this.#reload()
   }
 
   /**
-   * @param isNewServer true if the store may use another server now, which lacks unconfirmed changes of the former one.
-   * The document of the new server then replaces the known value, even with an older version.
+   * @param isNewServer true if the store possibly uses another server now, which lacks unconfirmed changes of the
+   * former one. The document of the new server then replaces the known value, even with an older version.
    */
   async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options
@@ -103,7 +103,7 @@ export class StoredDocument<T> {
     this.#learn(read)
   }
 
-  /** Applies a value that was read. Ignores older versions, because answers may arrive out of order. */
+  /** Applies a value that was read. Ignores older versions, because answers can arrive out of order. */
   #learn(read: Version<T>): void {
     if (this.#known?.version === read.version) return
     if (this.#known && read.version !== 0 && read.version < this.#known.version) return

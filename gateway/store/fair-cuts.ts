@@ -4,8 +4,8 @@
  */
 
 /**
- * Number of entries of a caller. Callers with the same `root` (for example keys that one key created) first count as
- * one caller with the sum of their entries. The entries to remove from the sum are then divided among these callers.
+ * Number of entries of a caller. Callers with the same `root`, for example keys of one creator, first count as one
+ * caller with the sum of their entries. The entries to remove from the sum are then divided among these callers.
  */
 export interface Share {
   readonly root: string

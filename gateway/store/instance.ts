@@ -4,8 +4,8 @@ import type { Store } from './store.js'
 
 /*
  * Records of requests in progress contain the name of the gateway process that runs the request. This file creates
- * these names. It also checks whether a process still runs: on the same host with /proc, otherwise with a key in the
- * store that expires soon after the process has ended.
+ * these names. It also checks whether a process still runs: on the same host with /proc, and on other hosts with a key
+ * in the store. This key expires soon after the process has ended.
  */
 
 const leaseMs = 10_000
@@ -83,7 +83,7 @@ export function isAliveHere(id: string): boolean | undefined {
   return readStartTicks(Number(pid)) === startTicks
 }
 
-/** Reads field 22 of /proc/pid/stat. Field 2, the name in parentheses, may contain any text (proc_pid_stat(5)). */
+/** Reads field 22 of /proc/pid/stat. Field 2, the name in parentheses, can contain any text (proc_pid_stat(5)). */
 function readStartTicks(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -1,4 +1,4 @@
-/** Gets a changed key; `null`: any key may have changed. A returned promise resolves when the change is applied. */
+/** Gets a changed key; `null`: any key can have changed. A returned promise resolves when the change is applied. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */
@@ -19,7 +19,7 @@ export class Invalidations {
       if (key === null || key.startsWith(prefix)) listeners.forEach((listener) => this.add(listener(key)))
   }
 
-  /** Adds work that `applied` waits for. */
+  /** Adds work for which `applied` waits. */
   add(work: unknown): void {
     if (!(work instanceof Promise)) return
     const running: Promise<unknown> = work.catch(() => undefined).finally(() => this.#running.delete(running))

@@ -6,14 +6,13 @@ import type { Store, StoreClient } from './store.js'
 
 /**
  * A lease that at most one gateway of a store holds. If the holder dies, another gateway can take over the lease after
- * a short time. After `release`, this is possible immediately. Each take-over increases the epoch, see
- * `shared/fence.ts`.
+ * a short time. After `release`, it can do so immediately. Each take-over increases the epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
   #epoch: number | undefined
-  /** True if the last attempt to take the lease got no answer, so that the store may have executed the attempt. */
+  /** True if the last attempt to take the lease got no answer. The store has possibly executed this attempt. */
   #isUnsure = false
   #above = 0
 

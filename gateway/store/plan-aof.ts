@@ -5,7 +5,7 @@
 
 /**
  * True if a power cut explains the bytes after the last complete command. They must be the beginning of further
- * commands. Zeros may follow, because file systems leave zeros in place of data that was not written.
+ * commands. Zeros can follow, because file systems leave zeros in place of data that was not written.
  * @param tail bytes from the first byte that redis-check-aof rejects
  */
 export function isTornTail(tail: Buffer): boolean {
@@ -18,7 +18,7 @@ function lengthWithoutZeros(bytes: Buffer): number {
   return length
 }
 
-/** True if the bytes are complete commands, the last of which may lack its end. Source: RESP2 arrays */
+/** True if the bytes are complete commands, the last of which can lack its end. Source: RESP2 arrays */
 function isBeginning(bytes: Buffer): boolean {
   for (let at = 0; at < bytes.length;) {
     const next = skipCommand(bytes, at)
@@ -109,9 +109,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 
 /**
  * Finds the increments that belong to a base file. Redis opens an increment before it writes a base. If this write
- * fails, it opens another increment. An increment may therefore be older than the base although its number is the same
+ * fails, it opens another increment. An increment can therefore be older than the base although its number is the same
  * or higher. Source: redis 7.0, aof.c
- * @returns undefined if some of the found increments may be older than the base
+ * @returns undefined if some of the found increments are possibly older than the base
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

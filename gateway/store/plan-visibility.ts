@@ -20,15 +20,16 @@ export interface KnownGateways {
 export interface AnswersNeeded {
   /** Ids of gateways that must answer. */
   readonly from: readonly string[]
-  /** Minimum number of answers. It exceeds the number of ids in `from` if unknown gateways may use their caches. */
+  /** Minimum number of answers. It exceeds the number of ids in `from` if unknown gateways can use their caches. */
   readonly count: number
   /** End of the wait in monotonic ms. A gateway that has not answered by then no longer uses older data. */
   readonly untilMs: number
 }
 
 /**
- * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they may use
- * their caches. A gateway that has just connected may not know all gateways. It waits for one answer per subscriber.
+ * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they can use
+ * their caches. A gateway that has just connected does not know all gateways. It therefore waits for one answer per
+ * subscriber.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

@@ -6,10 +6,10 @@ import { isAliveHere } from './instance.js'
 const keysAtOnce = 1000
 
 /**
- * Deletes all keys with a prefix. Keeps all other keys, because the server may be shared.
+ * Deletes all keys with a prefix. Keeps all other keys, because other programs can use the server, too.
  * @param ownId id of this host's gateway in the list of gateways; undefined if this host has no gateway
  * @returns the number of deleted keys
- * @throws {BerthError} `store_shared` if some keys may belong to others, `store_unavailable`
+ * @throws {BerthError} `store_shared` if keys can belong to other programs or gateways, `store_unavailable`
  */
 export async function purgeStore(options: ServerOptions, prefix: string, ownId?: string): Promise<number> {
   if (!prefix.endsWith(':'))

@@ -22,8 +22,8 @@ export function redisPaths(stateDir: string, runDir: string): RedisPaths {
 const maxSocketPathBytes = 107
 
 /**
- * Creates the configuration of the private server: acknowledged writes are on disk, nothing is evicted, only this
- * system user can connect, and clients cannot wipe, reconfigure or script the server.
+ * Creates the configuration of the private server. Acknowledged writes are on disk, and nothing is evicted. Only this
+ * system user can connect. Clients cannot wipe, reconfigure or script the server.
  * @param extra additional lines, for tests
  * @throws {RangeError} if the path of the socket is too long Source: redis.conf of 7.0
  */
@@ -49,7 +49,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'appendonly yes',
     'appendfsync always',
     'no-appendfsync-on-rewrite no',
-    // Redis must not cut off an incomplete end of a file. The gateway does this, and stores a copy (see aof-repair.ts).
+    // Redis must not cut off an incomplete end of a file. The gateway cuts it off after storing a copy (aof-repair.ts).
     'aof-load-truncated no',
     'aof-use-rdb-preamble yes',
     'auto-aof-rewrite-percentage 100',

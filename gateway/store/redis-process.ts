@@ -78,7 +78,7 @@ export class RedisProcess {
 
   /**
    * Starts a server or takes over a running one, and restarts it whenever it ends, until `stop`. Resolves when its
-   * socket accepts connections. All failures may be temporary, for example a full disk.
+   * socket accepts connections. All failures can be temporary, for example a full disk.
    * @throws {BerthError} `store_unavailable` if no server accepts connections within 60 s; attempts continue
    */
   async start(): Promise<void> {
@@ -102,7 +102,7 @@ export class RedisProcess {
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // When a server ends, another server that waits for the lock may start. The loop ends that server, too.
+    // When a server ends, another server that waits for the lock can start. The loop ends that server, too.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
@@ -119,7 +119,7 @@ export class RedisProcess {
       )
       await this.#end(pid)
     }
-    // An unchanged file is not written again, because that would fail on a full disk.
+    // An unchanged file is not written again, because the write would fail on a full disk.
     if ((await readFile(this.#paths.config, 'utf8').catch(() => '')) !== this.#config)
       await writeFileAtomic(this.#paths.config, this.#config)
   }
@@ -137,7 +137,7 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair true if the previous server ended early and files may be torn @returns why the new server ended */
+  /** @param repair true if the previous server ended early and files can be torn @returns why the new server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
     // The files may be repaired only while nobody holds the lock, because a server that holds the lock uses them.

@@ -14,7 +14,7 @@ export interface ServerOptions {
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Time limit in ms of an answer of a master. It is short, because the Sentinels may soon choose another master. */
+/** Time limit in ms of an answer of a master. It is short, because the Sentinels can soon choose another master. */
 const masterTimeoutMs = 1200
 
 /** Finds the server to which the store connects, and notices when another server has taken its place. */

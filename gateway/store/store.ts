@@ -27,7 +27,7 @@ export interface StoreOptions extends ServerOptions {
   serverProblem?: () => string
 }
 
-/** A listener may return a promise. A write counts as visible at this gateway only when this promise has resolved. */
+/** A listener can return a promise. A write counts as visible at this gateway only when this promise has resolved. */
 type Listener = () => unknown
 
 /** Maximum pause in ms between attempts to connect. With Sentinels it is short, because pauses lengthen a failover. */
@@ -39,9 +39,9 @@ interface ActiveConnection extends StoreConnection {
 }
 
 /**
- * The Redis server that gateways share. While it is down, commands fail immediately. A master of Sentinels that stops
- * answering counts as down within 2 s, or within 3 s if only writes hang. A server without Sentinels has 10 s, because
- * no other server can replace it. When a server answers again, it is used within 2 s.
+ * The Redis server that gateways share. While it is down, commands fail immediately. With Sentinels, a master that does
+ * not answer counts as down within 2 s, or within 3 s if only writes hang. Without Sentinels, the server has 10 s to
+ * answer, because no other server can replace it. When a server answers again, it is used within 2 s.
  * No command is sent twice. A command whose answer was lost fails with `store_unavailable`.
  */
 export class Store {
@@ -121,7 +121,7 @@ export class Store {
 
   /**
    * Calls `listener` with each key that starts with `prefix`, after any client has changed the key. The key is `null`
-   * if all these keys may have changed. `prefix` must include the prefix of the store (see `key`). A write counts as
+   * if any of these keys can have changed. `prefix` must include the prefix of the store (see `key`). A write counts as
    * visible at this gateway when the listeners' promises resolve. Call this before `start`. Listeners must drop cached
    * data at the event `down`, because no changes are reported while the store is down.
    */
@@ -190,7 +190,7 @@ export class Store {
     return result
   }
 
-  /** Sends a PING and waits for the answer. Before the answer, the server reports all changes that it acknowledged. */
+  /** Sends a PING. Before the server answers, it reports all changes that it has acknowledged to any client. */
   async ping(): Promise<void> {
     await this.trust.exchange()
   }

@@ -32,7 +32,7 @@ export type HostRevision = Readonly<Static<typeof Revision>>
 const isMessage = new Ajv2020({ strict: true, validateSchema: false }).compile<Message>(MessageSchema)
 
 /**
- * Parses a message of the channel, to which other programs may publish as well. Unknown fields are ignored.
+ * Parses a message of the channel, to which other programs can publish as well. Unknown fields are ignored.
  * @returns undefined if the text is not a message that this version knows
  */
 export function parseMessage(text: string): Message | undefined {

@@ -67,7 +67,7 @@ export class Visibility {
 
   /**
    * Sets the function that handles questions of other gateways. Its promise must resolve when this gateway shows the
-   * revision of the host, when it cannot receive data of the host, or after `distrustMs`.
+   * revision of the host or cannot reach the host, and at the latest after `distrustMs`.
    */
   onShowing(shows: (revision: HostRevision) => Promise<void>): void {
     this.#shows = shows

@@ -37,7 +37,7 @@ async function watchServer(watch: ConnectionWatch): Promise<void> {
 /** Pings the connections that are only used for writes. Hanging writes would otherwise not be noticed. */
 async function watchWriters({ connection, isCurrent, drop, stop }: ConnectionWatch): Promise<void> {
   const { exclusive, confirming } = connection
-  const timeoutMs = confirmTimeoutMs + connection.answerTimeoutMs // an earlier WAIT (for replicas) may delay the answer
+  const timeoutMs = confirmTimeoutMs + connection.answerTimeoutMs // an earlier WAIT (for replicas) can delay the answer
   while (isCurrent()) {
     await pause(pingEveryMs, stop)
     if (!isCurrent()) return

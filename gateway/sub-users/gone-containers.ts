@@ -3,7 +3,7 @@ import { Throttle } from '../../shared/async/throttle.js'
 import type { GuestRegistry } from '../fleet/placement/guest-registry.js'
 import type { SubUsers } from './sub-users.js'
 
-/** Minimum time in ms between two searches for deleted containers, because many may be deleted at once. */
+/** Minimum time in ms between two searches for deleted containers, because many can be deleted at the same time. */
 const pauseMs = 2000
 
 export interface GoneContainersOptions {

@@ -41,7 +41,7 @@ export class Owners {
     if (this.#known) return this.#known
     const version = this.#changes
     const read = await this.#load(version + 1)
-    // If accounts have changed during the read, the result may be outdated and is not cached.
+    // If accounts have changed during the read, the result is possibly outdated and is not cached.
     if (version === this.#changes) this.#known = read
     return read
   }

@@ -10,7 +10,7 @@ import { BerthError, conflict, invalidField, notFound } from '../../shared/error
  * after the change.
  */
 
-/** The rights of a sub-user. They are set by callers that may manage the sub-user. */
+/** The rights of a sub-user. Only callers that may manage the sub-user set them. */
 export type SubUserTerms = Pick<
   SubUserAccount,
   'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'
@@ -33,7 +33,7 @@ const defaultPortMappings = 10
 /**
  * Plans the terms of a new sub-user. By default, the sub-user gets all permissions of its creator that sub-users can
  * have.
- * @throws {BerthError} `insufficient_scope` if the creator has no such permission, or lacks a requested one
+ * @throws {BerthError} `insufficient_scope` if the creator has none of these, or lacks a requested one
  */
 export function planTerms(
   fields: SubUserFields & { username: string; containerUuids: readonly string[] },
@@ -119,7 +119,7 @@ const boundNameLength = 57
 
 /**
  * Returns the name of a new account. If the creator is restricted to containers, the name gets a random suffix, because
- * a name conflict would reveal the names of other customers.
+ * a name conflict would reveal other customers' names.
  * @param random letters and digits for the suffix
  */
 export function planUsername(asked: string, maker: Principal, random: string): string {

@@ -273,7 +273,7 @@ export class SubUsers {
   }
 }
 
-/** Returns the fields of a new account that name the callers whose quotas the account uses up. */
+/** Returns the fields of a new account that name the callers towards whose quotas the account counts. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

@@ -16,7 +16,7 @@ export class Challenges {
 
   constructor(private readonly documents: Pick<TlsDocuments, 'challenge'>) {}
 
-  /** Returns the challenge that the certificate authority may request now. `undefined` if no challenge is open. */
+  /** Returns the challenge that the certificate authority can request now. `undefined` if no challenge is open. */
   current(method?: ChallengeMethod): OpenChallenge | undefined {
     const open = this.documents.challenge.value
     if (!open || open.untilMs <= Date.now()) return undefined

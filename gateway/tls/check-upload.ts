@@ -25,7 +25,7 @@ export interface UploadContext {
   /** Name or address for which the certificate must be valid. */
   readonly target: string
   readonly nowMs: number
-  /** Trusted root certificates. A chain may end before its root. */
+  /** Trusted root certificates. A chain can end before its root. */
   readonly roots: readonly X509Certificate[]
 }
 

@@ -68,7 +68,7 @@ function connectionOptions({ target, roots }: HandshakeOptions): ConnectionOptio
   return {
     ca: [...roots],
     rejectUnauthorized: false,
-    // A server name must not be an address (RFC 6066, 3). Without a server name, Node may check another name.
+    // A server name must not be an address (RFC 6066, 3). Without this option, Node can check another name.
     servername: isIP(target) === 0 ? target : '',
     checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServerIdentity(target, certificate),
   }

@@ -30,7 +30,7 @@ export interface IssuerOptions {
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Time in ms for other gateways to get the challenge. The authority may ask any gateway, and asks only once. */
+/** Time in ms for other gateways to get the challenge. The authority asks only once, and can ask any gateway. */
 const othersLearnMs = 500
 
 /** Obtains certificates from an authority, only one at a time among all gateways. */
@@ -67,7 +67,7 @@ export class Issuer {
     }
   }
 
-  /** Makes the answer available at all gateways, because the authority may reach any of them. */
+  /** Makes the answer available at all gateways, because the authority can ask any of them. */
   async #present(challenge: Challenge): Promise<void> {
     const { documents, listeners } = this.options
     const untilMs = Date.now() + orderLeaseMs

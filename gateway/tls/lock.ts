@@ -31,7 +31,7 @@ export class StoreLock {
     }
   }
 
-  /** Releases the lock if this process still holds it. After the lock has expired, another process may hold it. */
+  /** Releases the lock if this process still holds it. After its expiry, another process can hold the lock. */
   async #release(holder: string): Promise<void> {
     await this.store.transact(`unlock ${this.name}`, async (client) => {
       await client.watch(this.#key)

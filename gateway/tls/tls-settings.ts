@@ -64,7 +64,7 @@ export function tlsSettingsDocument(store: Store, log: Logger): StoredDocument<T
 export class TlsDocuments {
   readonly settings: StoredDocument<TlsSettings>
   readonly renewal: StoredDocument<RenewalState>
-  /** Challenge that the certificate authority may request now. null if no challenge is open. */
+  /** Challenge that the certificate authority can request now. null if no challenge is open. */
   readonly challenge: StoredDocument<OpenChallenge | null>
   readonly accounts: StoredDocument<Accounts>
 

@@ -179,7 +179,7 @@ export class Tls {
     return checkUpload(upload, { target, nowMs: Date.now(), roots: this.#roots })
   }
 
-  /** Checks a stored certificate again, because it may have expired, or may not cover the new `target`. */
+  /** Checks a stored certificate again, because it has perhaps expired, or is not valid for the new `target`. */
   #recheck(stored: StoredCertificate, target: string): KeyedChain {
     checkStored(stored.chainPem, { target, nowMs: Date.now() })
     return this.documents.opened(stored)

@@ -44,7 +44,7 @@ export function isUpgrading(run: FleetRun): boolean {
   return run.hosts.some(({ state }) => state === 'upgrading')
 }
 
-/** True while the upgrade of the fleet may still change hosts by itself. */
+/** True while the upgrade of the fleet can still change hosts by itself. */
 export function isActive(run: FleetRun): boolean {
   return run.state === 'running' || run.state === 'paused' || isUpgrading(run)
 }

@@ -46,7 +46,7 @@ export class FleetUpgrades {
     this.lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
   }
 
-  /** The last run. null: no run was started yet. @throws {BerthError} `store_unavailable` */
+  /** The last run; null: none yet. Reading it throws `store_unavailable` until the store has been read. */
   get current(): FleetRun | null {
     return this.#run.current
   }
@@ -145,7 +145,7 @@ export class FleetUpgrades {
 }
 
 /**
- * True for errors after which a later attempt may succeed without the operator. `upgrade_running`: another gateway has
+ * True for errors after which a later attempt can succeed without the operator. `upgrade_running`: another gateway has
  * started this upgrade, which the fleet view does not show yet, or somebody is upgrading only this host.
  */
 function isTemporary(error: unknown): boolean {

@@ -37,8 +37,8 @@ const mostDays = 730
 
 /**
  * Extrapolates the growth of a disk's usage, by a least-squares line.
- * @returns whole days until the usage reaches `totalBytes`, or null if the history is too short, the usage does not
- * grow, or the disk will not be full within two years
+ * @returns whole days until the usage reaches `totalBytes`; null if the history is too short, or the disk will not be
+ * full within two years
  */
 export function planDaysUntilFull({ startMs, stepMs, values }: Series, totalBytes: number): number | null {
   const known = [...values.entries()].filter(([, value]) => Number.isFinite(value) && value >= 0)

@@ -55,7 +55,7 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /** @returns changes without a revision that were not queued: the view does not show them to the next deliverer */
+  /** @returns changes that have no revision and were not queued; the next deliverer cannot find them in the view */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -156,8 +156,8 @@ export class Deliverer {
   }
 
   /**
-   * Forgets the queue and the stored revisions after a failed write, which the store may nevertheless have executed.
-   * The next round reads them again, so that no delivery is stored twice.
+   * Forgets the queue and the stored revisions after a failed write, which the store has possibly executed. The next
+   * round reads them again, so that no delivery is stored twice.
    */
   #forget(): void {
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -198,7 +198,7 @@ export class Deliverer {
 
   /**
    * Returns the revision after which changes of a host are sent. If no revision is stored, only changes from now on are
-   * sent. If the agent has a new journal, the stored revision may exceed all revisions of the host. In this case,
+   * sent. If the agent has a new journal, the stored revision can exceed all revisions of the host. In this case,
    * returns the newest revision of the host.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {

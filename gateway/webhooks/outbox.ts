@@ -40,7 +40,7 @@ interface OrderedQueue {
  */
 export class Outbox {
   readonly #queues = new Map<string, OrderedQueue>()
-  /** Uuids of containers and ids of hosts (keys in `#queues`) whose first delivery may be sent now. */
+  /** Uuids of containers and ids of hosts (keys in `#queues`) whose first delivery can be sent now. */
   #due: string[] = []
   #running = 0
   #failures = 0
@@ -184,7 +184,7 @@ export class Outbox {
 
   /**
    * Stores the result of a delivery. Repeats the write until it succeeds.
-   * @param write called with true after a failed call, which the store may nevertheless have executed
+   * @param write called with true after a failed call, which the store has possibly executed
    */
   async #store(write: (isRepeated: boolean) => Promise<void>): Promise<void> {
     for (let isRepeated = false; ; isRepeated = true) {

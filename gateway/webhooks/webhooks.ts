@@ -72,7 +72,7 @@ export class Webhooks {
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
-    this.options.store.on('up', hold) // the lease may have expired while the store was down
+    this.options.store.on('up', hold) // the lease can have expired while the store was down
     this.#timer = setInterval(hold, this.#leaseMs / 4)
     hold()
   }
@@ -137,7 +137,7 @@ export class Webhooks {
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
     if (epoch === undefined || (this.#deliverer && epoch === this.#delivererEpoch)) return
-    // The lease was taken over. Another gateway may have changed the queue, so a new deliverer reads it from the store.
+    // The lease was taken over. Another gateway can have changed the queue, so a new deliverer reads it from the store.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
     // The new deliverer gets the epoch that the lease had before this step. If the lease has expired in this process
@@ -160,7 +160,7 @@ export class Webhooks {
     return new Deliverer(parts, news)
   }
 
-  /** @throws {BerthError} `lease_lost` if another gateway may deliver now, for example after a pause of this process */
+  /** @throws {BerthError} `lease_lost` if another gateway can deliver now, for example after a pause of this process */
   async #send(webhook: WebhookRecord, message: { id: string; type: string; body: string }, signal: AbortSignal) {
     void this.lease.fence
     const secret = this.records.secretOf(webhook)

@@ -4,7 +4,7 @@ import type { Proof } from '../../accounts/own-account.js'
 import type { SecondFactor } from '../../accounts/two-factor.js'
 import { trimmed } from '../../http/normalize.js'
 
-/** A password to check. It may break the rules for new passwords, because earlier rules were different. */
+/** A password to check. The rules for new passwords do not apply to it, because earlier rules were different. */
 export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
 
 /** A new password. `checkNewPassword` checks the minimum length for each kind of account. */

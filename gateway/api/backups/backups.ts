@@ -253,7 +253,7 @@ interface BackupLocation {
 
 /**
  * Finds a backup at the target that the request names. If the request names no target, searches the backups of the
- * container in the path, and then backups of other containers that the caller may see.
+ * container in the path. Then searches the other containers that the caller may see.
  * @throws {BerthError} `not_found`
  */
 function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {

@@ -234,7 +234,7 @@ function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok
     : { ok, code: 'agent_error', message: 'the test failed on the host, or was canceled' }
 }
 
-/** Selects the documented fields, because bodies may contain others. */
+/** Selects the documented fields, because bodies can contain other fields. */
 function fieldsIn(body: Static<typeof ChangeTargetSchema>): TargetFields {
   const known = Object.keys(ChangeTargetSchema.properties)
   return Object.fromEntries(Object.entries(body).filter(([field]) => known.includes(field)))

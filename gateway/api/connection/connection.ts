@@ -153,7 +153,7 @@ function parseSource(text: string): string {
   return address.text
 }
 
-/** If the firewall is the cause, adds the present firewall for callers that may change it. */
+/** If the firewall is the cause and the caller may change it, adds the present firewall. */
 async function withFirewall(
   fleet: Fleet,
   { hostId, guest: { uuid } }: GuestView,

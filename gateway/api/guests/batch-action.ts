@@ -178,7 +178,7 @@ function failedText(failed: readonly { name: string; code: string }[]): string {
 
 /**
  * A guest, and the text by which the request selects it (`ref`: id, uuid or name). The id of the guest's operation is
- * derived from `ref`, so that a repeated request finds the operation even after the guest was deleted.
+ * derived from `ref`. A repeated request therefore finds the operation even after the guest was deleted.
  */
 interface Target {
   readonly view: GuestView
@@ -186,8 +186,8 @@ interface Target {
 }
 
 /**
- * Finds the guests that the request selects (`guests`). This batch may already have deleted some of them. For these,
- * finds the operations that an earlier attempt of the request created (`earlier`).
+ * Finds the guests that the request selects (`guests`). If an earlier attempt of the request has already deleted some
+ * of these guests, finds the operations that it created (`earlier`).
  */
 async function findTargets(
   fleet: Fleet,

@@ -25,7 +25,7 @@ export const failedSchema = Type.Array(FailedSchema, {
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: FailedPart[]
-  /** True if a repetition of the request may succeed. In this case, the answer is not stored for repetitions. */
+  /** True if a repetition of the request can have a better result. The answer is then not stored for repetitions. */
   readonly unsettled: boolean
 }
 
@@ -33,7 +33,7 @@ type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
  * Submits all operations, a few at a time, even if some are rejected. Internal failures are logged.
- * @throws if all were rejected: the first error that may be temporary, or else the first error
+ * @throws if all were rejected: the first error that can be temporary, or else the first error
  */
 export async function orderEach<One, Result>(
   context: Context,

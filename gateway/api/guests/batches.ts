@@ -96,7 +96,7 @@ async function batchCreate(
 /**
  * Reserves resources on hosts for all guests before the first one is created. Guests that an earlier attempt of this
  * request has created are skipped.
- * @throws {BerthError} for the first guest that no host can run: `resource_exhausted`, `host_offline` and other reasons
+ * @throws {BerthError} for the first guest that no host can run: `resource_exhausted`, `host_offline` and other codes
  */
 async function holdRoom(
   fleet: Fleet,

@@ -52,7 +52,7 @@ export interface GuestPages {
   detail(caller: Principal, view: GuestView): Promise<Answer<never>>
 }
 
-/** A cached row of a guest. The guest's object in the fleet view contains it, so that they are dropped together. */
+/** A cached row of a guest. It is stored in the guest's object of the fleet view, and is dropped with this object. */
 interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string
@@ -170,7 +170,7 @@ async function select(
   return { items: result.slice(...range), total: result.size }
 }
 
-/** Returns the guests that can match if the name or caller selects only a few. `undefined`: all can match. */
+/** If a filter by name or the caller selects only few guests, returns them. `undefined`: all guests can match. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

@@ -201,7 +201,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** Returns the snapshot of this request, whose id is the id of the operation. It may have been deleted meanwhile. */
+/** Returns the snapshot that this request took. Its id is the id of the operation. It can already have been deleted. */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)

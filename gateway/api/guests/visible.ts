@@ -4,7 +4,7 @@ import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
 /* This module selects the part of the fleet that a caller may see, for routes with `bound: 'own'`. */
 
-/** Warnings that a caller may see. Callers restricted to containers see none, because any container may be named. */
+/** Warnings that a caller may see. Callers restricted to containers see none, because warnings can name others. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {
   return isBound(caller) ? [] : [...new Set(warnings)]
 }

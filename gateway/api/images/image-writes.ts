@@ -66,7 +66,7 @@ function cancelRoute(fleet: Fleet): Route {
       const { id, hostId } = audited(context, givenId('template_id', context))
       const held = holdersOf(fleet.view, id, hostId)
       const running = held.filter(({ template }) => template.downloading)
-      // The fleet view may be outdated. If it shows no running download, all hosts that list the image are asked.
+      // The fleet view can be outdated. If it shows no running download, asks all hosts that list the image.
       const asked = running.length > 0 ? running : held
       const { more, unsettled } = await onHosts(fleet, context, idsOf(asked), (host) =>
         fleet.agent(host).images.cancelImageDownload({ templateId: id }),

@@ -161,7 +161,7 @@ function enabledRow({ template }: TemplateView): EnabledRow {
   return { id, name, distro, release, arch, variant, description, ...type }
 }
 
-/** Converts an image to a row. Callers restricted to some guests do not see the source, which may be secret. */
+/** Converts an image to a row. Callers restricted to some guests do not see the source, which can be secret. */
 export function imageRow({ hostId, template }: TemplateView, caller: Principal): ImageRow {
   const { id, name, distro, release, arch, variant, description, os, source, custom } = template
   const { available, downloading, unsupported, sizeBytes, progress } = template

@@ -212,7 +212,7 @@ function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   )
 }
 
-/** Selects the documented fields, because bodies may contain others. */
+/** Selects the documented fields, because bodies can contain other fields. */
 function fieldsIn({ name, url, events, disabled }: Static<typeof ChangeWebhookSchema>): WebhookFields {
   return {
     ...(name !== undefined && { name }),

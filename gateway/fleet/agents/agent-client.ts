@@ -26,7 +26,7 @@ const maxWaiting = 2000
 
 /** Timeouts in ms that are shorter than the default. `getOperation` calls all hosts and waits for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
-/** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which may be slow. */
+/** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which can be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 
 /** Message of grpc-js 1.14.7 for REFUSED_STREAM: the peer did not process the call (RFC 9113, 8.7). */
@@ -46,7 +46,7 @@ export function callAgent<Request, Response>(
     const call = method(request, metadataOf(options), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
-      // `left`: true if the call may have reached the agent. Only a call that was sent has an authentication context.
+      // `left`: true if the call could have reached the agent. Only a call that was sent has an authentication context.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
@@ -148,7 +148,7 @@ export class GrpcAgentClient implements AgentClient {
 
 /**
  * Sends a call to a host. If the connection fails, sends the call again on the next connection. A call that must not be
- * executed twice is not sent again if it may have been executed.
+ * executed twice is not sent again if the agent could have executed it.
  */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts

@@ -90,7 +90,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   let peer: CertificateIdentity | undefined
   let closed = false
   const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
-    // After a failed connection attempt, grpc-js 1.14.7 may connect again although the channel was closed.
+    // After a failed connection attempt, grpc-js 1.14.7 sometimes connects again although the channel was closed.
     if (closed) return new Error('the connection was closed')
     try {
       peer = check(certificate)

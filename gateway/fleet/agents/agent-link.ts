@@ -19,10 +19,10 @@ export interface AgentLinkParts {
 
 /**
  * Finds the connection for calls to one host. Calls to an online host wait for its next connection. Shortly after the
- * gateway's start, calls also wait for offline hosts, because agents may have been restarted too.
+ * gateway's start, calls also wait for offline hosts, because their agents are perhaps restarting, too.
  */
 export class AgentLink {
-  /** The connection from before the last pause of this process. It may be broken, so calls prefer a new connection. */
+  /** The connection from before the last pause of this process. It can be broken, so calls prefer a new connection. */
   #suspect: AgentConnection | undefined
   readonly #cancels = new Set<() => void>()
 
@@ -46,7 +46,7 @@ export class AgentLink {
 
   /**
    * Waits for a connection. For an online host, waits at most `reconnectMs`. For an offline host, waits only shortly
-   * after the gateway's start, while the host may be about to connect.
+   * after the gateway's start, when hosts are expected to connect.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */

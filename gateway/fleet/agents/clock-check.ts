@@ -14,7 +14,9 @@ export interface ClockOpinions {
 export class ClockCheck {
   constructor(private readonly store: Store) {}
 
-  /** @throws {BerthError} `clock_in_doubt` if the gateway's clock differs much from another, `store_unavailable` */
+  /**
+   * @throws {BerthError} `store_unavailable`; `clock_in_doubt` if the gateway's clock differs much from another clock
+   */
   async check(opinions: ClockOpinions): Promise<void> {
     const storeMs = await this.#storeTime()
     const doubt = doubtClock({ ...opinions, storeMs, nowMs: Date.now(), jumpMs: steadyClock.jumpMs() })

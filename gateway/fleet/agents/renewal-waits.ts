@@ -13,7 +13,7 @@ export class RenewalWaits {
     return last !== undefined && this.nowMs() - last.atMs < waitMs(last.failures, firstMs)
   }
 
-  /** Like `isWaiting`, but only after a failure. */
+  /** True if the host's last attempt has failed and its next attempt must wait. */
   hasFailed(hostId: string, firstMs: number): boolean {
     return (this.#attempts.get(hostId)?.failures ?? 0) > 0 && this.isWaiting(hostId, firstMs)
   }

@@ -13,7 +13,7 @@ export interface AnnouncerOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Reports to hosts who owns a guest. Each call may be repeated, because hosts ignore what they already know. */
+/** Reports to hosts which host owns a guest. Each call can be repeated, because hosts ignore what they already know. */
 export class Announcer {
   constructor(private readonly options: AnnouncerOptions) {}
 
@@ -50,7 +50,7 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** Returns the other host of a move. If it is not known, any other host may have a reservation, so returns all. */
+  /** Returns the host of a move that is not the owner. If it is not known, returns all hosts except the owner. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]

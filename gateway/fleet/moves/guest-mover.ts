@@ -59,7 +59,10 @@ export class GuestMover {
     })
   }
 
-  /** Finds the guests that cannot move at present, or not while they run. @returns the reasons by the guest's uuid */
+  /**
+   * Finds the guests that cannot move at present, or cannot move while they run.
+   * @returns reasons by the guest's uuid
+   */
   async #findRefusals(guests: readonly GuestView[]): Promise<ReadonlyMap<string, Error>> {
     const refusals = guests.map(async (guest): Promise<[string, Error][]> => {
       try {
@@ -156,7 +159,7 @@ export class GuestMover {
     const { plan, move } = await this.#store(request)
     const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
     return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
-      // If the request was sent but not answered, the move may have begun. The source's operation shows the outcome.
+      // If the request was sent but not answered, the move has possibly begun. The source's operation shows it.
       if (error instanceof UnansweredError && error.left) throw error
       return this.#cancel(move, error)
     })
@@ -179,7 +182,7 @@ export class GuestMover {
       await moves.begin(move, guest.guest.name)
       return { plan, move }
     } catch (error) {
-      // If another gateway has begun the same move meanwhile, the reservation belongs to it.
+      // If another gateway has begun the same move meanwhile, the reservation belongs to that gateway.
       if ((await moves.find(guest.guest.uuid))?.id !== id) await placement.release([id])
       throw error
     }

@@ -13,8 +13,8 @@ export interface MoveDeciderOptions extends AnnouncerOptions {
 }
 
 /**
- * Continues moves that this gateway or another one has begun: decides which host owns the guest, and announces the
- * decision to both hosts.
+ * Continues moves that any gateway has begun. Decides which host owns the guest, and announces the decision to both
+ * hosts.
  */
 export class MoveDecider {
   readonly #working = new SingleFlight()

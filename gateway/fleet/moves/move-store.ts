@@ -114,7 +114,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // The lost decision about this move may have used the generation `generation + 1`. The new one must be higher.
+      // If the lost decision about this move used `generation + 1`, the new generation must be higher.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -126,8 +126,8 @@ export class MoveStore {
   }
 
   /**
-   * True if the store contains this decision and replicas have confirmed it. Otherwise, the decision may exist only in
-   * the present master, and a failover would lose it.
+   * True if the store contains this decision and replicas have confirmed it. Otherwise, the decision possibly exists
+   * only in the present master, and a failover would lose it.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
     const { move } = await this.store.transact('confirm move', (client) => this.#read(client, { id, uuid }))
@@ -144,7 +144,7 @@ export class MoveStore {
       if (move?.id !== id) return void (await client.unwatch())
       const steps = client.multi()
       steps.hDel(this.#movesKey, uuid)
-      // The reservation stays a little longer, because other gateways may not have the target's report yet.
+      // The reservation stays a little longer, because other gateways possibly lack the target's report.
       if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
       await steps.exec()
     })

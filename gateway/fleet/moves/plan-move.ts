@@ -20,7 +20,7 @@ export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 /** Next step after the owner of the guest was informed. `tell`: tell the move's other host to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
-/** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
+/** Decides the next step of a move. Every gateway can take this step at any time, and repeat it. */
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'

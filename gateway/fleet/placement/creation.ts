@@ -90,8 +90,8 @@ export class GuestCreator {
       await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
-      // Only a clear refusal by the agent frees the reservation. After other errors, the guest may exist. A later sweep
-      // frees the reservation if no host reports the guest.
+      // Only a clear refusal by the agent frees the reservation. After other errors, the guest possibly exists. A later
+      // sweep frees the reservation if no host reports the guest.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
       throw error
     }
@@ -111,8 +111,8 @@ export class GuestCreator {
 }
 
 /**
- * True if the host refused because of too few resources or addresses, so that another host may accept the guest. Each
- * host has its own address pools.
+ * True if the host refused because of too few resources or addresses, so that another host can possibly accept the
+ * guest. Each host has its own address pools.
  */
 function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
   if (!(error instanceof BerthError)) return false

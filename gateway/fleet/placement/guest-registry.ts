@@ -158,7 +158,7 @@ export class GuestRegistry {
     return [...found.values()]
   }
 
-  /** Yields all reservations in small parts, because parsing all at once would delay requests. Some may occur twice. */
+  /** Yields all reservations in small parts, because parsing all at once would delay requests. Some can occur twice. */
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {
@@ -213,7 +213,9 @@ export class GuestRegistry {
     })
   }
 
-  /** Plans claims in a transaction. Watches the reservations if it renames one, so that no other change is lost. */
+  /**
+   * Plans claims in a transaction. If a guest is renamed, watches the reservations, so that no other change is lost.
+   */
   async #planWatched(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
     const plan = await this.#planClaims(client, hostId, claims)
     if (plan.renamed.length === 0) return plan

@@ -25,7 +25,7 @@ const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
 
-/** Plans moves that fulfill broken rules, then moves that even out the load. Each plan includes the moves before it. */
+/** Plans moves that fulfill broken rules, then moves that even out the load. Each move assumes the moves before it. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
   const fleet = new BalancedFleet(facts)
   const suggestions = planRepairs(fleet)
@@ -43,7 +43,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
   const failed: GuestView[] = []
   for (const guest of fleet.guests) {
     if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
-    // An earlier suggestion may have separated the guest from the guest that broke its rule.
+    // Checked again, because an earlier suggestion can have moved another guest so that the rule is no longer broken.
     const broken = fleet.findBrokenRule(guest)
     if (!broken) continue
     const suggestion = fleet.repair(guest, broken)
@@ -60,7 +60,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
 
 /** The hosts and guests after the suggested moves. */
 class BalancedFleet {
-  /** Guests whose moves may be suggested. */
+  /** Guests whose moves can be suggested. */
   readonly guests: readonly GuestView[]
   readonly #candidates: Map<string, Candidate>
   readonly #guestsOn = new Map<string, Set<GuestView>>()

@@ -30,7 +30,7 @@ export interface GuestClaim {
   readonly isOwner?: boolean
 }
 
-/** Ids, uuids and names of guests in the store. Reported guests may conflict with them. */
+/** Ids, uuids and names of guests in the store. Reported guests can conflict with the stored guests. */
 export interface StoredClaims {
   readonly byUuid: ReadonlyMap<string, Reservation>
   /** Uuids of guests by name in lower case. */
@@ -73,7 +73,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
     const reason = findProblem(hostId, claim, { known, names, ids })
     if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
     else if (known) {
-      // A copy that this host must not start may have an old name.
+      // A copy that this host must not start can have an old name.
       if (known.name === claim.name || claim.isOwner === false) continue
       renamed.push({ before: known, name: claim.name })
       names.set(claim.name.toLowerCase(), claim.uuid)

@@ -13,7 +13,7 @@ import {
   type Ratios,
 } from '../../../shared/allocation.js'
 
-/** A host that may be chosen, and its resources that are already allocated. */
+/** A host that can be chosen, and its resources that are already allocated. */
 export interface Candidate {
   readonly host: HostView
   readonly findTemplate: (id: string) => Usable | undefined
@@ -29,7 +29,7 @@ export interface Usable {
 
 interface PlacementFacts {
   readonly ratios: Ratios
-  /** Requested host. Absent: every host may be chosen. */
+  /** Requested host. Absent: any host can be chosen. */
   readonly hostId?: string | undefined
   /** Other guests to which the placement rules of the guest refer. Default: there are none. */
   readonly neighbors?: Neighbors

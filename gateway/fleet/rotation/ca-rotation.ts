@@ -39,7 +39,7 @@ export interface CaRotationOptions {
   readonly caDays: number
   /** Members of the rotation. Absent: this gateway is the only one. */
   readonly gateways?: RotationMembers | undefined
-  /** True if each connection to a host with a certificate of this CA uses a gateway's certificate of the same CA. */
+  /** True if all connections to hosts with certificates of this CA use this gateway's certificate of the same CA. */
   readonly isInUse: (fingerprint: string) => boolean
   /** Executes the step that `stepFor` returns for each connected host, for example a renewal of its certificate. */
   readonly checkHosts: () => Promise<void>

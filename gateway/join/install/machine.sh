@@ -40,7 +40,7 @@ check_space() {
     fail "/var/lib has $free_mb MB of free space: the agent and the first image need $least_free_mb MB"
 }
 
-# Fails if the port is in use, unless the agent of an earlier installation may use it.
+# Fails if another program uses the port. While an agent runs, it can be the program that uses the port.
 check_port() {
   holder=$(ss -Hltnp "sport = :$port" 2>/dev/null || true)
   [ -z "$holder" ] || systemctl -q is-active berth-agent 2>/dev/null ||

@@ -8,7 +8,7 @@ read_packages() {
     -o APT::Get::List-Cleanup=0
 }
 
-# A package source of the system may be unreachable. This must not end the installation if no package is missing.
+# If a package source of the system is unreachable, the installation continues, because perhaps no package is missing.
 update_system_lists() {
   apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
 }
@@ -29,12 +29,12 @@ install_listed() {
   complete_interrupted
   is_consistent || remove_incomplete
   run 'installing the packages' apt_install
-  # The agent does not need lxc-net, a bridge with a DHCP server. An LXC that was installed before may need lxc-net.
+  # The agent does not need lxc-net, a bridge with a DHCP server. Other containers can need it if LXC was there before.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
-# Completes the work of an interrupted run, whose dpkg may still be running. If packages cannot be configured yet, for
-# example because another package is missing, the installation configures them.
+# Completes the work of an interrupted run, whose dpkg is perhaps still running. If packages cannot be configured yet,
+# for example because another package is missing, the installation configures them.
 complete_interrupted() {
   for _ in $(seq 60); do
     dpkg --configure -a --force-confdef --force-confold >"$work/interrupted" 2>&1 </dev/null && return 0

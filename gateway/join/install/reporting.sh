@@ -59,7 +59,7 @@ report() {
     ask /v1/install --fail-with-body --max-time 30 -H 'Content-Type: application/json' --data-binary @-
 }
 
-# Reports how the installation ended. Tries again, because the gateway may be restarting during an upgrade.
+# Reports how the installation ended. Tries again, because the gateway can be restarting during an upgrade.
 report_end() {
   for _ in $(seq "${end_attempts:-1}"); do
     if report "$@" >/dev/null; then return 0; fi

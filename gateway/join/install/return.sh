@@ -2,7 +2,7 @@
 
 # While packages are being replaced, $pending contains the gateway's request, the former version and a copy of this
 # script. If the machine restarts meanwhile, a unit runs the copy at boot. The unit belongs to no package, because dpkg
-# may have unpacked a package only partly. begin_pending ACTION DIRECTORY
+# can have unpacked a package only partly. begin_pending ACTION DIRECTORY
 begin_pending() {
   rm -rf "$pending.new"
   (umask 077 && mkdir "$pending.new")
@@ -48,7 +48,7 @@ end_pending() {
 # Runs at boot after an interrupted upgrade. The new version stays only if the gateway reaches its agent.
 resume() {
   lock
-  # Another run of this script may have ended the upgrade meanwhile.
+  # Another run of this script can have ended the upgrade meanwhile.
   [ -e "$pending" ] || return 0
   read_order "$pending"
   action=$(cat "$pending/action") installed=$(cat "$pending/former")
@@ -82,7 +82,7 @@ return_to_installed() {
   fail "$1; version $installed is installed again"
 }
 
-# True if an interrupted return has already installed the former version. It may have removed the retained packages.
+# True if an interrupted return has already installed the former version. It can have removed the retained packages.
 is_returned() {
   [ "$(installed_version berth-agent)" = "$installed" ] && is_consistent && is_complete "$packages" "$installed"
 }

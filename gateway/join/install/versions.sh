@@ -1,7 +1,7 @@
 # --- packages of the installed and of the previous version
 
-# Prepares the packages of a rollback in $next. An earlier, interrupted attempt may have copied them there already, or
-# may have activated them. If they are already active, $previous contains the packages of the installed version.
+# Prepares the packages of a rollback in $next. An earlier, interrupted attempt can have copied or even activated them.
+# If they are already active, $previous contains the packages of the installed version.
 retrieve_previous() {
   for source in "$next" "$previous" "$packages"; do
     if is_complete "$source" "$version"; then
@@ -15,7 +15,7 @@ retrieve_previous() {
   fail "a rollback to version $version is not possible: this host has no complete packages of it, only retained packages of version $(field berth-agent Version)"
 }
 
-# An interrupted upgrade may have left the packages of the installed version in $previous already.
+# An interrupted upgrade can have left the packages of the installed version in $previous already.
 retain_installed() {
   if is_complete "$packages" "$installed"; then
     copy_packages "$packages" "$previous.new"
@@ -46,7 +46,7 @@ is_complete() {
 # every moment.
 activate() {
   for file in "$1"/*.deb "$1/Packages" "$1/InRelease"; do
-    # An interrupted run may have linked the file already, which mv refuses.
+    # If an interrupted run has already linked the file, mv would fail.
     # shellcheck disable=SC3013 # dash knows -ef
     if [ "$file" -ef "$packages/${file##*/}" ]; then continue; fi
     ln -f "$file" "$packages/new"

@@ -4,7 +4,7 @@ import type { RedisAddress } from '../redis-access.js'
 export type MasterAnswer = RedisAddress | undefined
 
 /**
- * Chooses the address that a majority of all configured Sentinels names. After a failover, a minority may still name
+ * Chooses the address that a majority of all configured Sentinels names. After a failover, a minority can still name
  * the former master.
  * @param answers one entry for each configured Sentinel
  */
@@ -29,8 +29,8 @@ export interface WitnessFacts {
 
 /**
  * Returns when a witness last confirmed that `current` is the master. The witness is a majority of the Sentinels, or a
- * replica if no Sentinel answers. If only a minority answers, there is no witness: the other Sentinels may have chosen
- * another master, and a replica of the former master would not know about this.
+ * replica if no Sentinel answers. If only a minority answers, there is no witness. The other Sentinels have possibly
+ * chosen another master, which a replica of the former master would not know.
  */
 export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
   const master = planMaster(answers)

@@ -48,7 +48,7 @@ interface Raw {
   readonly text: string
 }
 
-/** Number of rejected nonces in a row after which a request fails. Servers may reject any nonce. */
+/** Number of rejected nonces in a row after which a request fails. A server is allowed to reject any nonce. */
 const nonceAttempts = 10
 const requestMs = 20_000
 const maxReplyBytes = 1_048_576
