@@ -55,8 +55,8 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * Rights that the record of the chain's first key and the records of all its creators allow. A key counts as disabled
- * or expired if one of its creators is. If a creator was deleted, the key counts as disabled.
+ * Rights of the chain's first key, limited by the records of all its creators. A key counts as disabled or expired if
+ * one of its creators is. If a creator was deleted, the key counts as disabled.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)

@@ -23,7 +23,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to it. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Increased to end all sessions of the account: a session is valid only while this number is that of its login. */
+  /** Increased to end all sessions of the account. A session is valid only if it began with the present number. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord

@@ -123,8 +123,8 @@ export class Drains {
   /**
    * Cancels the drain of a host, and opens the host for new containers again. If the opening fails, a repeated call
    * opens the host.
-   * @param options.bringBack true: containers that the drain has moved away return to the host, and stopped containers
-   * are started
+   * @param options.bringBack true: containers that the drain has moved away return to the host, and those it has
+   * stopped are started
    * @returns undefined if the host was never drained
    * @throws {BerthError} `invalid_state`, `drain_running`, `not_found`, `store_unavailable`
    */

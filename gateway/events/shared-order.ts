@@ -101,7 +101,7 @@ export class SharedOrder {
     const found =
       findPosition(this.#segments.get(key) ?? [], number) ??
       findPosition(await this.#read(key), number) ??
-      findPosition(await this.#read(key), number) // another caller may have begun the first read before this call
+      findPosition(await this.#read(key), number) // another caller can have begun the first read before this call
     if (found) remember(this.#positions, name, found)
     return found
   }

@@ -262,7 +262,7 @@ export interface Fleet {
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /**
-   * Reserves another name for a guest, until its host reports the name. Await this before the host changes it.
+   * Reserves another name for a guest, until its host reports the name. Await this before the host changes the name.
    * @throws {BerthError} `name_conflict`, `guest_moving`, `not_found`, `store_unavailable`
    */
   reserveName(uuid: string, name: string): Promise<void>

@@ -20,7 +20,7 @@ export class CreatedGuests {
   async show(creation: GuestCreation, operationId: string): Promise<void> {
     await this.#reported(creation, operationId)
     await this.#add(creation, operationId)
-    // The guest is stored before the client gets the answer. It is then known even if this gateway and the host fail.
+    // The guest is stored before the client gets the answer. It stays known even if this gateway and the host fail.
     const { guest } = creation.response
     if (guest) await this.options.cache.keep(creation.hostId, guest)
   }

@@ -81,8 +81,7 @@ export class GuestIndex {
   }
 
   /**
-   * @param reason why, according to the store, the guest does not belong to this host; undefined: it belongs to the
-   * host
+   * @param reason why the guest does not belong to this host, according to the store; undefined: it belongs to the host
    */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return

@@ -4,9 +4,8 @@ import type { HostView } from './contract.js'
 import { cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that requests can require with this function. The other features are never required here. Agents without
- * `fence` ignore fences, a CA rotation checks `rotate-ca`, `planPlacement` checks `create-tags`, and without `list-usage`,
- * the usage is just unknown.
+ * Features that requests can require with `requireFeature`. The excluded features are checked elsewhere, or need no
+ * check: agents without `fence` ignore fences, and the usage of agents without `list-usage` is unknown.
  */
 type RequiredFeature = Exclude<
   AgentFeature,

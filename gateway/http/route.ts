@@ -6,10 +6,11 @@ import type { GuestView, OperationView } from '../fleet/contract.js'
 import type { ReplyBody } from './reply-body.js'
 
 /**
- * Access to a route for bound callers, which are restricted to some guests: `guest`: the path contains a guest as
- * `{id}`, which must be one of the guests of the caller; `task`: the path contains a task as `{task_id}`, which must
- * belong to such a guest; `own`: the answer contains only what the caller may see (`visible.ts`); `same`: the answer
- * does not depend on the caller; `refused`: the route answers 403.
+ * Access to a route for bound callers, which are restricted to some guests:
+ * `guest`: the path contains a guest as `{id}`, and the caller must have access to this guest;
+ * `task`: the path contains a task as `{task_id}`, and the caller must have access to the guest of the task;
+ * `own`: the answer contains only what the caller may see (`visible.ts`);
+ * `same`: the answer does not depend on the caller; `refused`: the route answers 403.
  */
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 

@@ -4,7 +4,7 @@ import type { Lease } from '../store/lease.js'
 
 /**
  * States of a rotation of the CA:
- * - `distributing`: gateways and hosts learn to trust the new CA besides the old one.
+ * - `distributing`: gateways and hosts begin to trust the new CA besides the old one.
  * - `reissuing`: hosts get certificates of the new CA.
  * - `ready`: nothing is left to do until the operator ends the rotation.
  * - `ending`: hosts end their trust in the old CA. New hosts join with the new one.

@@ -8,7 +8,7 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes that fail after the gateway has lost a lease, even if it has taken over the lease again. Another gateway may
+ * Writes that fail after the gateway has lost a lease, even if it has taken over the lease again. Another gateway can
  * have held the lease in between. All waiting writes form one transaction, so that the lease is checked only once.
  */
 export class LeasedWrites {

@@ -180,7 +180,7 @@ export class Store {
    * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. If a watched key has
    * changed, `commands` runs again. This process runs one transaction at a time.
    * If replicas are configured, waits until they confirm the result. This applies even to a transaction that wrote
-   * nothing, because it may have read a change that is not confirmed yet.
+   * nothing, because it can have read a change that is not confirmed yet.
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

@@ -7,8 +7,8 @@ const maxRecordBytes = 16_384
 
 /**
  * Reads the protocols that the client offers.
- * @returns `more` if the record is not complete yet; an empty list if the bytes are not a ClientHello in one record.
- * The TLS library then handles them
+ * @returns `more` if the record is not complete yet; an empty list if the bytes are not a ClientHello in one record and
+ * the TLS library must handle them
  */
 export function readProtocols(bytes: Buffer): readonly string[] | 'more' {
   if (bytes.length < 5) return bytes.length > 0 && bytes[0] !== handshakeRecord ? [] : 'more'

@@ -136,7 +136,7 @@ export class Tls {
   }
 
   /**
-   * Changes the settings. Checks and tests the certificate, and then stores it. This activates it at all gateways. A
+   * Changes the settings. Checks and tests the certificate, and then stores it, which activates it at all gateways. A
    * change that fails at this gateway is rolled back.
    * @param detectedHost name or address at which the request reached the gateway
    * @throws {BerthError} errors of the route `updateSsl`; nothing is changed in this case

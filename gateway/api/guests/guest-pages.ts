@@ -170,7 +170,7 @@ async function select(
   return { items: result.slice(...range), total: result.size }
 }
 
-/** If a filter by name or the caller selects only few guests, returns them. `undefined`: all guests can match. */
+/** If a name filter, or the caller's access, selects only few guests, returns these. `undefined`: all can match. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

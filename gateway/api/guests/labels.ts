@@ -98,7 +98,7 @@ async function updateLabels(fleet: Fleet, context: RequestContext<{ id: string }
 
 /**
  * Reserves a name while a host gives it to a guest. If the host refuses the change, the name is free again. After other
- * errors, the guest may have the name, and a repetition of the request completes the change.
+ * errors, the guest possibly has the name, and a repetition of the request completes the change.
  * @throws {BerthError} `name_conflict`, `guest_moving`, and the errors of `apply`
  */
 async function withName(

@@ -159,7 +159,7 @@ export class GuestMover {
     const { plan, move } = await this.#store(request)
     const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
     return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
-      // If the request was sent but not answered, the move has possibly begun. The source's operation shows it.
+      // If the request was sent but not answered, the move has possibly begun. The source's operation shows this.
       if (error instanceof UnansweredError && error.left) throw error
       return this.#cancel(move, error)
     })

@@ -6,7 +6,7 @@ import { planBegin, planCancel, planReturn, planSwitch, type GuestOwner } from '
 import { planSettled, type ReservedRoom } from '../placement/plan-rooms.js'
 import { RoomStore } from '../placement/room-store.js'
 
-/** A move that has begun. It is stored until both hosts know who owns the guest. */
+/** A move that has begun. It is stored until both hosts know which of them owns the guest. */
 export interface StoredMove {
   /** Id of the move and of the operation on the source host. */
   readonly id: string
