@@ -19,7 +19,7 @@ const atOnce = 1000
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}
 
-  /** Records the time of a new record. Does nothing for a record whose time is already known. */
+  /** Stores the time of a new record. Does nothing for a record whose time is already known. */
   async note(client: StoreClient, { ref, root }: Pick<Principal, 'ref' | 'root'>, id: string): Promise<void> {
     await Promise.all([
       client.zAdd(this.#by(ref), { score: steadyClock.now(), value: id }, { condition: 'NX' }),

@@ -33,7 +33,7 @@ export class IdempotencyReopener {
         if (this.#waiting.get(id) === record) this.#waiting.delete(id)
       }
     } catch {
-      // The store is still not available.
+      // The store is not available yet, so the record stays in `#waiting`.
     }
     this.#timer = undefined
     if (this.#waiting.size > 0) this.#schedule()

@@ -41,7 +41,6 @@ export interface KeyChain {
 /** A key can create keys, which can create further keys. This is the maximum length of such a chain. */
 export const maxChain = 8
 
-/** Collects a key and all its creators. */
 export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | undefined): KeyChain {
   const records = [record]
   for (let id = record.parentId; id !== 0;) {

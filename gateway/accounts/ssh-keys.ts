@@ -20,7 +20,6 @@ interface SshKeyRing {
   readonly keys: readonly SshKey[]
 }
 
-/** Maximum number of keys of an account. */
 export const maxSshKeys = 50
 
 /** SSH public keys that accounts store for new guests. They are deleted together with the account. */

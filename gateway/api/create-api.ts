@@ -125,7 +125,6 @@ export interface ApiOptions {
   readonly log: Logger
   /** Returns the present time in ms since 1970. Default: the system clock. */
   readonly now?: () => number
-  /** True if the gateway has begun to shut down. */
   isClosing(): boolean
 }
 

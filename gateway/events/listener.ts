@@ -34,7 +34,7 @@ export interface ListenerParts {
   readonly audience: Audience
   readonly ring: EventRing
   readonly source: EventSource
-  /** `undefined`: it is not known which events the client has not received. */
+  /** `undefined`: it is not known which events the client lacks. */
   readonly start: StreamStart | undefined
 }
 

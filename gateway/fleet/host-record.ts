@@ -33,7 +33,6 @@ export interface HostRecord {
   readonly group?: string
   /** Labels to which placement rules of guests refer: words or key=value. Absent: none. */
   readonly labels?: readonly string[]
-  /** Result of the last drain that has ended. */
   readonly drained?: DrainResult | undefined
   /** Open maintenance windows, and windows that were closed lately. Absent: none. */
   readonly maintenance?: readonly HostWindow[]

@@ -57,6 +57,6 @@ export interface Suggestion {
   /** Why no host can take the guest. Empty: a host can. */
   readonly message: string
   readonly from: LoadChange
-  /** Absent: no host can take the guest. */
+  /** Load of the target. Absent: no host can take the guest. */
   readonly to?: LoadChange
 }

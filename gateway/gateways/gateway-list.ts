@@ -18,7 +18,7 @@ export interface GatewayRecord {
   readonly keyDigest: string
   /** Version of the gateway at its last start. Before its first start, this field and the next two are empty. */
   readonly version: string
-  /** Address of its join endpoint, as host:port. */
+  /** Address of the gateway's join endpoint, as host:port. */
   readonly joinAddress: string
   readonly startedAtMs: number
   /** X25519 key for which secrets are encrypted, as SubjectPublicKeyInfo (DER, base64url). Absent in old versions. */

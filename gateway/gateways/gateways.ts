@@ -98,7 +98,6 @@ export class Gateways {
     return joined.map(({ id, name, publicKey }) => ({ id, name, publicKey }))
   }
 
-  /** True if this gateway was removed from the fleet. */
   get isRemoved(): boolean {
     return this.#list.value?.removed.includes(this.ownId) ?? false
   }

@@ -17,7 +17,7 @@ interface MissingImage {
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: MissingImage): Promise<void> => {
-    const record = await images.find(id) // the image may have been removed after the list was read
+    const record = await images.find(id) // the image can have been removed after the list was read
     if (!record || record.leftOut.includes(hostId)) return
     const { revision } = await fleet.agent(hostId).images.addCustomImage(record.request)
     await fleet.reached(hostId, revision)

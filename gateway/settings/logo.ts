@@ -1,7 +1,6 @@
 import { crc32, inflateSync } from 'node:zlib'
 import { invalidField } from '../../shared/errors.js'
 
-/** Maximum size in bytes of a logo. */
 export const maxLogoBytes = 128 * 1024
 /** Maximum width and height of a logo in pixels. */
 export const maxLogoSide = 1024

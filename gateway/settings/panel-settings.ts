@@ -16,7 +16,6 @@ export class PanelSettings {
   /** Canonical public URL of the panel, like `https://panel.example`. "": not set, see `public-url.ts`. */
   readonly publicUrl: StoredDocument<string>
 
-  /** Name and logo of the provider. */
   readonly brand: Brand
 
   /** Time in hours for which a deletion of a container can be undone. 0: containers are removed immediately. */

@@ -244,7 +244,6 @@ function rowOf({ fleet, time }: BackupParts, record: TargetRecord): TargetRow {
   return targetRow(record, { backups: countBackups(fleet.view)(record.id), time })
 }
 
-/** Counts the enabled schedules that use a target. */
 function countScheduled(view: FleetView, targetId: string): number {
   return [...view.guests()].filter(
     ({ guest: { backupSchedule } }) => backupSchedule?.enabled && backupSchedule.targetId === targetId,

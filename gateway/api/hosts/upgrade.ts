@@ -52,7 +52,7 @@ export function hostUpgradeRoute({ fleet, time }: { readonly fleet: Fleet; reado
   })
 }
 
-/** A body is optional and not validated. */
+/** The optional body is not validated, so its type is not known. */
 function isRollback(body: unknown): boolean {
   return typeof body === 'object' && body !== null && (body as { rollback?: unknown }).rollback === true
 }

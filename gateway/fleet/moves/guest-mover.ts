@@ -251,7 +251,7 @@ function featureOf({ virtualization }: Guest, offline: boolean): AgentFeature {
   return virtualization === 'kvm' || offline ? 'move-offline' : 'move'
 }
 
-/** A guest, and what `#describeLive` returned for it. */
+/** A guest, and its facts from `#describeLive`. */
 interface MovingGuest {
   readonly guest: GuestView
   readonly liveFacts: string

@@ -6,7 +6,6 @@ export interface MoveFacts {
   /** State of the move's operation on the source host. `undefined`: not known. */
   readonly operation: string | undefined
   readonly isSourceOnline: boolean
-  /** True if the source was removed from the fleet. */
   readonly isSourceRemoved: boolean
   readonly isTargetOnline: boolean
   readonly nowMs: number

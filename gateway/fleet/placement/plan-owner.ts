@@ -14,7 +14,6 @@ export interface GuestOwner {
   readonly hostId: string
   /** Number of decisions about the owner. Each end of a move increases it, even a cancellation. */
   readonly generation: number
-  /** Move in progress of the guest. */
   readonly move?: PendingMove
 }
 
