@@ -11,7 +11,7 @@ export interface ConfirmationsOptions {
   readonly channel: string
 }
 
-/** Time limit in ms for confirmations of replicas. Only after a longer time, the master counts as down. */
+/** Time limit in ms for confirmations of replicas. A master without an answer counts as down only later. */
 export const confirmTimeoutMs = 1000
 
 /**

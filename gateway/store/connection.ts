@@ -40,7 +40,7 @@ function makeClient({ at, access: { tls, ...login }, answerTimeoutMs }: StoreSer
     // Single commands have no timeout, because each timeout would create an AbortSignal, which costs more than the
     // command. `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
-    // node-redis must not reconnect, because `Store` does, each time with a new client.
+    // node-redis must not reconnect: `Store` reconnects, each time with a new client.
     socket: { connectTimeout: answerTimeoutMs, reconnectStrategy: false, ...address, ...tls },
   })
 }

@@ -170,7 +170,7 @@ async function select(
   return { items: result.slice(...range), total: result.size }
 }
 
-/** If a name filter, or the caller's access, selects only few guests, returns these. `undefined`: all can match. */
+/** Returns the few guests that a restricted caller or a filter by name selects. `undefined`: all guests can match. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

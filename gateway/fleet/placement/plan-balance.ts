@@ -43,7 +43,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
   const failed: GuestView[] = []
   for (const guest of fleet.guests) {
     if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
-    // Checked again, because an earlier suggestion can have moved another guest so that the rule is no longer broken.
+    // Checked only now, because an earlier suggestion can have moved the other guest of the broken rule.
     const broken = fleet.findBrokenRule(guest)
     if (!broken) continue
     const suggestion = fleet.repair(guest, broken)
