@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { asStep, BerthError, describeError } from './errors.js'
 
 describe('an error in a step', () => {
-  it('names the step, unless the error already has a stable code', async () => {
+  it('names the step if the error has no stable code', async () => {
     const thrownBy = (cause: Error): Promise<unknown> =>
       asStep('attach v1', () => Promise.reject(cause))().catch((error: unknown) => error)
     expect(describeError(await thrownBy(new Error('refused')))).to.equal('attach v1: refused')

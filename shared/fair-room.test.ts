@@ -12,7 +12,7 @@ const held = (text: string): Holding[] =>
 describe('the common limit of consoles for all callers', () => {
   for (const [what, before, share, full] of [
     ['accepts the first console', '', 'a', undefined],
-    ['refuses a caller with as many consoles as one caller may have', 'a5', 'a', 'share'],
+    ['refuses a caller with as many consoles as the limit per caller', 'a5', 'a', 'share'],
     ['accepts a second caller when the first caller has reached its limit', 'a5', 'b', undefined],
     ['gives no console of the reserve to a caller that already has a console', 'a5 b3', 'b', 'room'],
     ['keeps half of the reserve for callers without a console', 'a5 b3', 'c', undefined],

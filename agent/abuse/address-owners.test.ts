@@ -9,7 +9,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the guest that owned an address at a given time', () => {
-  it('is the first owner that the agent knew, for any time since this owner was created', () => {
+  it('is the first owner that the agent knew, for any time after the creation of this owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
@@ -22,7 +22,7 @@ describe('the guest that owned an address at a given time', () => {
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('is unknown after the old owner is deleted and before the new owner is reported', () => {
+  it('is unknown between the deletion of the old owner and the report of the new owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)

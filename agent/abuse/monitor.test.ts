@@ -92,7 +92,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  it('does not report a crawler until the answers are read from the connection table', async () => {
+  it('does not report a crawler before the answers are read from the connection table', async () => {
     const watch = await start()
     for (let id = 1; id <= suspectsAtOnce; id++) addSuspect(`other-${id}`, id)
     const asked: string[] = []

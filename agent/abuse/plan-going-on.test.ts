@@ -61,7 +61,7 @@ describe('the time of the last packets that belong to a finding', () => {
     ['is the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
     ['is the time at which a request of the guest was last refused', {}, nowMs - 5000],
     ['is 0 if the guest had only unanswered flows', { outcome: 'unanswered' }, 0],
-    ['is 0 if the guest only had answered flows from the connection table', { outcome: 'answered' }, 0],
+    ['is 0 if the connection table contained only answered flows of the guest', { outcome: 'answered' }, 0],
     [
       'is 0 if all flows of the guest went to targets other than the target of the finding',
       { target: '198.18.0.2' },

@@ -60,13 +60,13 @@ describe('the stop of a guest for abuse', () => {
       'begin',
     ],
     [
-      'is not planned again if the last critical finding is older than the end of the last stop by 60 seconds',
+      'is not planned again if the last critical finding was 60 seconds before the end of the last stop',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 60_000, criticalAtMs: nowMs - 120_000 },
       {},
       undefined,
     ],
     [
-      'is not planned again if the last critical finding is older than the end of the last stop by 5 seconds',
+      'is not planned again if the last critical finding was 5 seconds before the end of the last stop',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 1 },
       {},
       undefined,

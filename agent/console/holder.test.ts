@@ -79,7 +79,7 @@ describe('the consoles of a host', () => {
     ['their guest', 'a', 'u5'],
     ['their user', 'f', 'u1'],
   ] as const)
-    it(`are closed if nobody uses them and a new console of ${what} would otherwise exceed a limit`, () => {
+    it(`are closed, if nobody uses them, to make space for a new console of ${what}`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')

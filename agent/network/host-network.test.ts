@@ -80,7 +80,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('gets its rates repaired even if addresses cannot be set, and reports this at the next comparison', async () => {
+  it('gets its rates repaired even if addresses cannot be set, and reports the repair at the next check', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')

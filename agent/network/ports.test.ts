@@ -83,7 +83,7 @@ describe('host ports', () => {
     expect(pick(1, {}, small, listening)).to.deep.equal([30003])
   })
 
-  it('are picked as a range if any range of free ports is long enough', () => {
+  it('are picked as a range if a range of free ports is long enough', () => {
     const small = { start: 30000, end: 30099 }
     map(span(30000, 30049), span(30060, 30099))
     expect(pick(1, { length: 10 }, small)).to.deep.equal([30050])

@@ -54,7 +54,7 @@ describe('an entry of an archive from a guest', () => {
     it(`is refused with the path ${JSON.stringify(path)}`, () =>
       expect(() => planEntry(file(path), tree)).to.throw('which was not requested'))
 
-  it('is refused if only one file was requested, unless the entry is this file', () => {
+  it('is refused if a single file was requested and the entry is not this file', () => {
     expect(planEntry(file('./www', { mode: 0o600 }), one)).to.deep.equal({ do: 'file', path: [], mode: 0o600 })
     for (const entry of [file('www/a'), link('www', '/etc'), { path: 'www', type: 'Directory' }])
       expect(() => planEntry(entry, one)).to.throw('which was not requested')

@@ -13,7 +13,7 @@ describe('the arguments of berth cp', () => {
     it(`mean a copy in the direction “${plan.direction}”: ${source} ${target}`, () =>
       expect(planCopy(source, target)).to.deep.equal(plan))
 
-  it('are refused unless exactly one of them is in a guest', () => {
+  it('are accepted only if exactly one of them is in a guest', () => {
     expect(() => planCopy('a', 'b')).to.throw('neither of the paths is in a guest')
     expect(() => planCopy('web1:a', 'web2:b')).to.throw('files cannot be copied between two guests')
   })

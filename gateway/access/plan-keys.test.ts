@@ -133,7 +133,7 @@ describe('deleting a key', () => {
   })
 })
 
-describe('the limit on the number of keys that a caller may create', () => {
+describe('the limit on the number of keys that a caller can create', () => {
   const billing = record(2, { scopes: ['container:*', 'apikey:*', 'subuser:*'], parentId: 1 })
   const customer = record(3, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 2 })
   const child = record(4, { scopes: billing.scopes, containerUuids: ['u1'], parentId: 3 })

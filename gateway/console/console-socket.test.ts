@@ -68,7 +68,7 @@ describe('the socket of a console', () => {
     expect([listeners.length, endings]).to.deep.equal([1, [{ code: 4404, reason: 'not_found' }]])
   })
 
-  it('opens no second connection for a program, because the program may have begun', () => {
+  it('opens no second connection for a program, because the program has possibly begun', () => {
     const { listeners, endings } = openConsole('run')
     listeners[0]!.onEnd(brokenError(undefined))
     expect([listeners.length, endings]).to.deep.equal([1, [{ code: 1011, reason: 'host_offline' }]])
@@ -81,7 +81,7 @@ describe('the socket of a console', () => {
     expect([listeners.length, endings.length]).to.deep.equal([1, 1])
   })
 
-  it('pauses after too many frames for a program, and continues even if the program takes no input', async () => {
+  it('stops reading after many frames, and reads on later even if the program reads no input', async () => {
     const { socket, listeners, endings } = openConsole('run')
     listeners[0]!.onMessage(opened)
     socket.emit('message', Buffer.alloc(200 * 1024), true)

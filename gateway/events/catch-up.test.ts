@@ -102,7 +102,7 @@ describe('the events that a client from another gateway has missed', () => {
     expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
   })
 
-  it('are followed by each connection state of a host that the client does not know yet', () => {
+  it('are followed by the connection state of each host whose state the client does not know yet', () => {
     const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
     const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
     const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])
@@ -140,7 +140,7 @@ describe('a position in an event stream (the last revision of each sequence of c
     ])
   })
 
-  it('includes another position unless the other one has a later revision of a journal or host record', () => {
+  it('includes a second position if the second one has no later revision of a journal or host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

@@ -50,7 +50,7 @@ describe('the HTTP interface while it cannot apply changes of other gateways', (
       expect(waits).to.equal(0)
     })
 
-  it('delays the answers to requests for other pages', async () => {
+  it('delays the answers to all other requests', async () => {
     const request = get(urlOf('/other'), { agent: false }).on('error', () => undefined)
     while (waits === 0) await new Promise(setImmediate)
     request.destroy()

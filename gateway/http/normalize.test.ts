@@ -92,7 +92,7 @@ describe('the normalization of request values', () => {
       ],
     ],
     [
-      'text that may be sent as a number',
+      'text that can be sent as a number',
       Type.String(numeric),
       [
         [22, '22'],
@@ -278,7 +278,7 @@ describe('the normalization of request values', () => {
       )
     })
 
-    it('never returns a text without entries, unless an empty text was sent', () => {
+    it('returns a text without entries only if an empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {

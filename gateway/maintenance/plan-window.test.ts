@@ -52,9 +52,9 @@ describe('the announcement of maintenance', () => {
   const full = Object.fromEntries(Array.from({ length: mostOpenWindows }, (_, at) => [`${at}`, window()]))
   for (const [name, fields, windows, refused] of [
     ['is accepted if it is valid', {}, {}, ''],
-    ['may contain a start that has just passed, because requests take a moment', { startsAtMs: now - 30_000 }, {}, ''],
+    ['can contain a start that has just passed, because requests take a moment', { startsAtMs: now - 30_000 }, {}, ''],
     ['must not contain a start in the past', { startsAtMs: now - 61_000 }, {}, 'starts_at'],
-    ['may contain a start that is 90 days ahead', { startsAtMs: now + 90 * day, endsAtMs: now + 91 * day }, {}, ''],
+    ['can contain a start that is 90 days ahead', { startsAtMs: now + 90 * day, endsAtMs: now + 91 * day }, {}, ''],
     [
       'must not contain a start that is more than 90 days ahead',
       { startsAtMs: now + 91 * day, endsAtMs: now + 92 * day },
@@ -63,7 +63,7 @@ describe('the announcement of maintenance', () => {
     ],
     ['must not contain the same time as start and end', { endsAtMs: now + hour }, {}, 'ends_at'],
     ['must not contain an end in the past', { startsAtMs: now - 30_000, endsAtMs: now - 20_000 }, {}, 'ends_at'],
-    ['may contain a duration of 7 days', { endsAtMs: now + hour + 7 * day }, {}, ''],
+    ['can contain a duration of 7 days', { endsAtMs: now + hour + 7 * day }, {}, ''],
     ['must not contain a duration of more than 7 days', { endsAtMs: now + 2 * hour + 7 * day }, {}, 'ends_at'],
     ['is refused if too many windows are open', {}, full, 'too_many_windows'],
     ['is accepted if enough of the stored windows are closed', {}, { ...full, 0: ended }, ''],
@@ -73,12 +73,12 @@ describe('the announcement of maintenance', () => {
 
 describe('the change of announced maintenance', () => {
   for (const [name, before, change, refused] of [
-    ['may move the start', window(), { startsAtMs: now + 1.5 * hour }, ''],
+    ['can move the start', window(), { startsAtMs: now + 1.5 * hour }, ''],
     ['must not move the start to the past', window(), { startsAtMs: now - hour }, 'starts_at'],
     ['must not move the end before the start', window(), { endsAtMs: now + hour }, 'ends_at'],
-    ['may extend active maintenance', active, { endsAtMs: now + 4 * hour }, ''],
+    ['can extend active maintenance', active, { endsAtMs: now + 4 * hour }, ''],
     ['must not move the start of active maintenance', active, { startsAtMs: now + hour }, 'invalid_state'],
-    ['may repeat the start of active maintenance', active, { startsAtMs: active.startsAtMs, message: 'x' }, ''],
+    ['can repeat the start of active maintenance', active, { startsAtMs: active.startsAtMs, message: 'x' }, ''],
     ['must not end active maintenance in the past', active, { endsAtMs: now - 1 }, 'ends_at'],
     ['is refused after the end', ended, { message: 'x' }, 'invalid_state'],
     ['is refused after the cancellation', canceled, { message: 'x' }, 'invalid_state'],
@@ -109,7 +109,7 @@ describe('the state of a maintenance window', () => {
     ['stays announced before the start', window(), startsAtMs - 1, 'announced', 1],
     ['becomes active at the start', window(), startsAtMs, 'active', 2],
     [
-      'becomes active before it becomes ended, even if the end has already passed',
+      'becomes active before it becomes ended, even if the end of the maintenance has already passed',
       window(),
       endsAtMs + day,
       'active',

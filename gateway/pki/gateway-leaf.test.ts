@@ -19,11 +19,11 @@ describe('the certificate of the gateway', () => {
   for (const [name, inDays, inDoubt, renewed] of [
     ['is not renewed in the first two thirds of its lifetime', 10, false, false],
     ['is renewed after two thirds of its lifetime', 21, false, true],
-    ['is not renewed after two thirds of its lifetime while the clock may be wrong', 21, true, false],
+    ['is not renewed after two thirds of its lifetime while the clock is possibly wrong', 21, true, false],
     ['is renewed if it has expired', 31, false, true],
-    ['is renewed if it has expired, even if the clock may be wrong', 31, true, true],
+    ['is renewed if it has expired, even if the clock is possibly wrong', 31, true, true],
     ['is renewed if it is not valid yet', -25, false, true],
-    ['is renewed if it is not valid yet, even if the clock may be wrong', -25, true, true],
+    ['is renewed if it is not valid yet, even if the clock is possibly wrong', -25, true, true],
   ] as const)
     it(name, async () => {
       const before = leaf.current.serial

@@ -46,14 +46,14 @@ describe('the gateway’s copy of a stored document', () => {
     expect(await change(4, 'four', 'reportChange')).to.equal('five')
   })
 
-  it('is replaced by the value of a new Redis master, even if its version number is lower', async () => {
+  it('is replaced by the value of a new Redis master, even if this value has a lower version number', async () => {
     const { change, heard } = await begin()
     expect(await change(4, 'four', 'reportUp')).to.equal('four')
     expect(await change(5, 'another five', 'reportChange')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'four', 'another five'])
   })
 
-  it('is replaced by the value of a new Redis master, even if its version number is the same', async () => {
+  it('is replaced by the value of a new Redis master, even if this value has the same version number', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'another five', 'reportUp')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'another five'])
@@ -64,7 +64,7 @@ describe('the gateway’s copy of a stored document', () => {
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])
   })
-  it('is not read again if a changed key only has a name that begins with the name of the document’s key', async () => {
+  it('is not read again if the name of a changed key only begins with the name of the document’s key', async () => {
     const { store } = await begin()
     const before = store.reads
     await store.reportChange('d-worker')

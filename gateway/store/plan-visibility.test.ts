@@ -17,7 +17,7 @@ describe('the required answers of other gateways to a write', () => {
       nowMs,
     ],
     [
-      'include the answer of a gateway that may not have noticed the loss of its connection to the store',
+      'include the answer of a gateway that has possibly not noticed the loss of its connection to the store',
       { trusted: { a: 10_100 }, others: 0 },
       ['a'],
       0,

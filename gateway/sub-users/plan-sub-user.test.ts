@@ -4,7 +4,7 @@ import type { Principal } from '../access/principal.js'
 import type { SubUserAccount } from '../accounts/account-record.js'
 import { checkAccountLimit, maxContainers, planSubUserChange } from './plan-sub-user.js'
 
-describe('the limit on the number of sub-users that a caller may create', () => {
+describe('the limit on the number of sub-users that a caller can create', () => {
   const limit = defaultCreationLimits.subUsers
   const billing = { kind: 'key', root: 'key:2', unlimited: false } as Principal
   const boundTo = (boundRoot: string): Principal => ({ ...billing, boundRoot }) as Principal
@@ -24,19 +24,19 @@ describe('the limit on the number of sub-users that a caller may create', () => 
   const full = 'account_limit_reached'
   for (const [what, all, by, code] of [
     [
-      'a caller bound to containers that has one sub-user fewer than it may create',
+      'a caller bound to containers that has one sub-user fewer than its limit',
       accounts(limit.bound - 1, ofCustomer),
       boundTo('key:3'),
       '',
     ],
     [
-      'a caller bound to containers that has as many sub-users as it may create',
+      'a caller bound to containers that has as many sub-users as its limit',
       accounts(limit.bound, ofCustomer),
       boundTo('key:3'),
       full,
     ],
     [
-      'a caller bound to containers if another such caller has reached its own limit',
+      'a caller bound to containers if a different caller bound to containers has reached its own limit',
       accounts(limit.bound, ofCustomer),
       boundTo('key:4'),
       '',
@@ -54,7 +54,7 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       '',
     ],
     [
-      'a key with restricted rights, not bound to containers, that has as many sub-users as it may create',
+      'a key with restricted rights, not bound to containers, that has as many sub-users as its limit',
       accounts(limit.others, { root: 'key:2' }),
       billing,
       full,
@@ -78,7 +78,7 @@ describe('a change of the containers of a sub-user', () => {
   const countAfter = (addedUuids: string[], removedUuids: string[] = []): number =>
     planSubUserChange(account, { addedUuids, removedUuids }, caller).containerUuids.length
 
-  it('may fill the list of containers, even if it removes other containers at the same time', () => {
+  it('can fill the list of containers up to its limit, even if it also removes containers', () => {
     expect(countAfter(['u0', 'new'])).to.equal(maxContainers)
     expect(countAfter(['new', 'newer'], ['u0'])).to.equal(maxContainers)
   })

@@ -14,7 +14,7 @@ describe('the renewal of a certificate', () => {
     expect(isRenewalDue(life, { ...noAttempts, nextMs: after + 1 }, after)).to.equal(false)
   })
 
-  it('waits 1, 2, 4 … 24 hours after repeated failures, and begins with 1 hour for another certificate', () => {
+  it('waits 1, 2, 4 … 24 hours after repeated failures, and 1 hour again for a different certificate', () => {
     let state = noAttempts
     const pauses = [...Array<undefined>(7)].map(() => {
       state = afterFailure(state, failure, 0)

@@ -53,9 +53,9 @@ describe('the number of guests that fit on a host', () => {
   const allocated = { vcpuMilli: 4000, ramMb: 8192, diskGb: 100 }
   for (const [name, ratios, parts, fits] of [
     ['is limited by the scarcest resource', { cpu: 1, ram: 1, disk: 1 }, {}, 2],
-    ['considers how far a resource may be overcommitted', { cpu: 4, ram: 1, disk: 1 }, {}, 12],
+    ['takes the overcommit ratio of each resource into account', { cpu: 4, ram: 1, disk: 1 }, {}, 12],
     ['ignores resources without a limit', { cpu: 0, ram: 0, disk: 1 }, {}, 20],
-    ['is 0 if more is allocated than allowed', { cpu: 1, ram: 0.1, disk: 1 }, {}, 0],
+    ['is 0 if the allocated resources already exceed the limit', { cpu: 1, ram: 0.1, disk: 1 }, {}, 0],
     ['is 0 if the capacity is unknown', { cpu: 1, ram: 1, disk: 1 }, { capacity: undefined }, 0],
   ] as const)
     it(name, () => expect(planFits({ allocated, capacity, ratios, ...parts }, size)).to.equal(fits))

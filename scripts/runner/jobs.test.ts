@@ -10,7 +10,7 @@ describe('the selection of test files', () => {
 
   const onRequest = 'test/packages/delivery.test.ts'
 
-  it('omits the tests of packages unless the call names these tests', () => {
+  it('includes the tests of packages only if the call names them', () => {
     expect(selectTests([...files, onRequest], all)).to.deep.equal(files)
     expect(selectTests([...files, onRequest], { ...all, parts: ['packages'] })).to.deep.equal([onRequest])
   })

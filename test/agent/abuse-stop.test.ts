@@ -136,7 +136,7 @@ describe('a guest that scans the ports of another machine', function () {
     scan?.kill('SIGKILL')
   })
 
-  it('can be started after the stop only by callers who may lift the suspension', async () => {
+  it('can be started after the stop only by callers who are allowed to lift the suspension', async () => {
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(initOf(uuid)).to.equal(undefined)
     const operations = host.agent.operations()

@@ -63,7 +63,7 @@ describe('addresses of real guests', function () {
       ['more addresses than the pool has', { ipv4Count: 9 }, 'resource_exhausted'],
       ['an IPv6 address outside the prefixes', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
     ] as const)
-      it(`are refused for a request for ${name}`, async () => {
+      it(`are not assigned if the request asks for ${name}`, async () => {
         expect(await host.create({ ...spec, start: false } as Partial<GuestSpec>)).to.equal(code)
         expect(host.watched.guests()).to.deep.equal([])
       })

@@ -170,7 +170,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets a guest that is suspended in the mode “network” reboot while no agent runs, without a network', async () => {
+  it('keeps a guest suspended in the mode “network” disconnected even if it reboots while no agent runs', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })

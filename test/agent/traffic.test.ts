@@ -155,7 +155,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('counts for the current month after a reset of the count if the clock had been a month ahead', async () => {
+  it('counts for the right month again if the count is reset after a clock that was a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
@@ -246,7 +246,7 @@ describe('the traffic accounting of an agent', () => {
       expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([false, [uuid]])
     })
 
-  it('throttles a guest to the lower of its own rate and the throttle, and restores its own rate later', async () => {
+  it('throttles a guest to the lower of its rate and the throttle rate, and restores its rate later', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()
@@ -259,7 +259,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.stopped).to.deep.equal([])
   })
 
-  it('only records a used-up quota if the quota has no action', async () => {
+  it('records that a quota without an action is used up, but does not limit the guest', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, mode: 'split', outGb: 1, action: 'none' } })
     host.receive(uuid, 5 * gb, gb)
     await host.keeper.look()

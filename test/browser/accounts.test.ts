@@ -138,7 +138,7 @@ describe('users of the panel', () => {
     await page.context().close()
   })
 
-  it('see only the actions of their role, and cause no refusal', async () => {
+  it('see only the actions that their role permits, and send no request that is refused', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'looked-at' })
     const page = await lab.logIn({ username: 'onlooker', role: 'read_only' })
     const refused: string[] = []

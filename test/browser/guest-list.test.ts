@@ -80,7 +80,7 @@ describe('the list of guests', function () {
     await page.locator('[data-search]').fill('')
   })
 
-  it('extends only the selected guests with an expiry, and takes snapshots only of guests that may have snapshots', async () => {
+  it('extends only selected guests with an expiry, and takes snapshots only if the quota allows them', async () => {
     const before = await expiryOf('blog')
     await page.getByText('3 of 3', { exact: true }).waitFor()
     await page.getByLabel('Select all').check()

@@ -190,7 +190,7 @@ describe('the dialog for a move in the panel', () => {
     expect(String(body.data.port_mappings[0].host_port)).to.equal(after)
   })
 
-  it('refuses to move a virtual machine while it runs if its host cannot do this, and moves it with a shutdown', async () => {
+  it('shows that a virtual machine cannot move while it runs, and can then move it with a shutdown', async () => {
     await lab.gateway.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' })
     lab.gateway.fleet.agentOf('host-a').host.contents.set(guest.uuid, 'disk of machine')

@@ -38,7 +38,7 @@ describe('the command line', () => {
   const own = { BERTH_URL: '', BERTH_KEY: '' }
 
   describe('while the tasks of a host must wait', () => {
-    it('does not wait for the task with --no-wait, and prints the answer', async () => {
+    it('with --no-wait, prints the answer of the gateway and does not wait for the task', async () => {
       const created = await json('guest', 'create', 'cli-a', ...createFlags, '--no-wait')
       expect(created.name).to.equal('cli-a')
       expect((await json('task', 'get', String(created.task_id))).status).to.equal('pending')

@@ -80,7 +80,7 @@ describe('programs and screens without SSH', () => {
       expect(entries).to.contain('run mysql').and.not.to.contain('secret-7')
     })
 
-    it('ends the program when the client is gone', async () => {
+    it('ends the program when the client has disconnected', async () => {
       const { client, terminal } = await running()
       client.socket.terminate()
       await waitFor(() => terminal.closed, { what: 'the program is ended' })

@@ -47,7 +47,7 @@ describe('berth mcp', () => {
   const exists = async (name: string): Promise<boolean> =>
     (await gateway.request('GET', `/containers/${name}`)).status === 200
 
-  it('offers only tools that the key may use, with the schemas of the API', async () => {
+  it('offers only tools that the key is allowed to use, with the schemas of the API', async () => {
     const limited = await connect(await gateway.makeKey({ scopes: ['container:read', 'container:power'] }))
     const { tools } = await limited.listTools()
     const names = tools.map(({ name }) => name)
@@ -105,7 +105,7 @@ describe('berth mcp', () => {
     expect(await exists('mcp-b')).to.equal(false)
   })
 
-  it('asks the user for a confirmation if the assistant’s program can do so, even with a sent name', async () => {
+  it('asks the user for a confirmation if the assistant’s program supports it, even if the name was sent', async () => {
     await gateway.fleet.addGuest({ name: 'mcp-c' })
     const refusing = await connect(gateway.adminKey, [], false)
     const refused = await call(refusing, 'guest_batch', { action: 'delete', containers: ['mcp-c'], confirm: 'mcp-c' })

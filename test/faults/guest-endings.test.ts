@@ -16,7 +16,7 @@ import { killIfThere } from '../support/kill.js'
 import { patienceMs, waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
-describe('guests that crash or stop by themselves', function () {
+describe('guests after crashes, shutdowns and power failures', function () {
   let agent: AgentProcess
   let instance: Instance
   let watched: WatchedHost
@@ -174,7 +174,7 @@ describe('guests that crash or stop by themselves', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose their disk again if a power failure restores it after their deletion, but unknown disks are kept', async () => {
+  it('are deleted again if a power failure undid the deletion of their disk; unknown disks are kept', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

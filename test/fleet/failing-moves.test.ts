@@ -130,7 +130,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     await copyStopped({ context, readTraffic: async () => null }, step, withinMs)
   }
 
-  it('ends the process of an arriving guest before it makes another disk, since older agents repeat live moves', async () => {
+  it('before it creates the disk on the target, kills a process left there by a repeated live move', async () => {
     const guest = await lab.addGuest()
     const { running } = lab.target.host.driver
     let isRunning = true
@@ -145,7 +145,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     expect(lab.source.domain.kinds.migrate.steps.map(({ name }) => name)).to.deep.equal(steps)
   })
 
-  it('repeats the end of the process on the source until it succeeds', async () => {
+  it('kills the process on the source again if the first attempt fails', async () => {
     const guest = await lab.addGuest()
     const { faults } = lab.source.host
     lab.source.observer = ({ step, phase }) => {

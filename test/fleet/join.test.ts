@@ -186,7 +186,7 @@ describe('a host that joins', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('may take the address of another host only if this other host has joined and is offline', async () => {
+  it('can take the address of another host only if this other host has joined and is offline', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')

@@ -76,7 +76,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('leave the guest to its source if the store loses the moves, unless another host owns the guest', async () => {
+  it('leave the guest on its source if the store loses the moves and no other host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move, 'web')
     expect(await moves.recover(lost)).to.equal(false)

@@ -142,7 +142,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal({ one: 2, other: 1 })
   })
 
-  it('can use resources that a dead gateway reserved after this reservation has expired', async () => {
+  it('can use the resources in a dead gateway’s reservation after this reservation has expired', async () => {
     lab = await Lab.start(redis, 2, { one: 1 })
     const [gateway, dying] = lab.gateways as [GatewayFleet, GatewayFleet]
     const { client } = lab.test.store

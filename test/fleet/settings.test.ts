@@ -46,7 +46,7 @@ describe('settings that the gateway sends to an agent', function () {
     expect(seen()).to.include({ policyBlocked: true, policyReason: 'expired' })
   })
 
-  it('stay unchanged if a field is omitted, but change if the field is 0', async () => {
+  it('stay unchanged if a change omits their field, but are changed by the value 0 or an empty text', async () => {
     const { uuid, limits } = seen('sim-2')
     const wanted = LimitsChange.fromPartial({ networkDownMbps: 0, ramMb: 1024 })
     const { limits: changed } = await change({ $case: 'limits', value: wanted }, { uuid })

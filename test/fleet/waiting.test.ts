@@ -16,7 +16,7 @@ const refuse = (): never => {
 }
 const never = (): Promise<never> => new Promise(() => undefined)
 
-describe('calls that may need a host', function () {
+describe('calls that possibly need a host', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -143,7 +143,7 @@ describe('calls that may need a host', function () {
       expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
     })
 
-    it('are sent again over the next connection if this is safe, and otherwise fail with “agent_timeout”', async () => {
+    it('are sent again if a repetition is safe, and otherwise fail with “agent_timeout”', async () => {
       const { guests, operations } = test.fleet.agent(first.hostId)
       const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
       const calls = Promise.all([

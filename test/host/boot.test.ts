@@ -154,7 +154,7 @@ describe('the boot source of a guest', function () {
       expect(existsSync(rescueOf(container))).to.equal(false)
     })
 
-    it('can change to a rescue system while the guest is stopped, and both are deleted together', async () => {
+    it('can change to a rescue system while the guest is stopped; this system is deleted with the guest', async () => {
       const uuid = await real.create('ct-2', { start: false })
       await boot(uuid, { mode: 'rescue' })
       expect(real.record(uuid)).to.deep.include({

@@ -393,7 +393,7 @@ describe('the network API', function () {
         await expectAnswer(hostAddress, hostPort)
       })
 
-      it('removes the guest, its mappings and the pool', async () => {
+      it('removes the mappings and addresses of a deleted guest, and can then remove the address pool', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const kept = await request('PUT', '/routing', { items: [] })
         expect([kept.status, kept.body.code]).to.deep.equal([409, 'address_in_use'])

@@ -160,7 +160,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
     })
 
-    it('can create tun interfaces only in its own network namespace, even if it may use tun', async () => {
+    it('can create tun interfaces only in its own network namespace, even if it is allowed to use tun', async () => {
       const machine = await lab.started({ devices: ['tun'] })
       const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
       const child = spawn('lxc-attach', words)
@@ -174,7 +174,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.match(/^open: /)
     })
 
-    it('can mount FUSE file systems only for itself, even if it may use FUSE', async function () {
+    it('can mount FUSE file systems only for itself, even if it is allowed to use FUSE', async function () {
       if (!existsSync('/dev/fuse')) this.skip() // the host has no FUSE
       const machine = await lab.started({ devices: ['fuse'] })
       const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))

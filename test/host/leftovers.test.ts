@@ -42,7 +42,7 @@ describe('the clean-up after earlier test runs', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
-  it('removes the clock files of libfaketime in /dev/shm unless a process uses them', async () => {
+  it('removes the clock files of libfaketime in /dev/shm if no process uses them', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
     const map = `import mmap, time; f = open("${used}", "r+b"); m = mmap.mmap(f.fileno(), 0); time.sleep(600)`

@@ -142,7 +142,7 @@ describe('a gateway that moves running virtual machines', function () {
     expect(most).to.equal(1)
   }
 
-  it('moves it with its memory, disk and network, without a reboot', async () => {
+  it('moves a virtual machine with its memory, disk and network, without a reboot', async () => {
     const count = await readCount(first)
     const plan = await pair.migrate(guest, { host_id: pair.idOf(second), dry_run: true })
     expect(plan.body.data, JSON.stringify(plan.body)).to.include({ live: true, shuts_down: false })
@@ -155,7 +155,7 @@ describe('a gateway that moves running virtual machines', function () {
     await expectContinued(second, count)
   })
 
-  it('does not move it while its file systems are frozen, because only its present host thaws them', async () => {
+  it('moves no virtual machine with frozen file systems, because only its present host thaws them', async () => {
     const from = await pair.hostOf(guest.name)
     const mark = join(from.directory, 'run/kvm', `${from.name}-${guest.id}`, 'frozen')
     writeFileSync(mark, '')
@@ -164,7 +164,7 @@ describe('a gateway that moves running virtual machines', function () {
     expect([plan.status, plan.body.code], JSON.stringify(plan.body)).to.deep.equal([409, 'offline_required'])
   })
 
-  it('lets it run on if the move is canceled while its memory is sent', async () => {
+  it('keeps the guest running on its host if the move is canceled while its memory is sent', async () => {
     const { reply, from, count } = await beginSlowly()
     const canceled = await pair.gateway.request('DELETE', `/tasks/${reply.body.data.task_id}`)
     expect(canceled.status, JSON.stringify(canceled.body)).to.equal(200)
@@ -172,7 +172,7 @@ describe('a gateway that moves running virtual machines', function () {
     await expectContinued(from, count)
   })
 
-  it('lets it run on if QEMU is killed on the target', async () => {
+  it('keeps the guest running on its host if QEMU is killed on the target', async () => {
     const before = machinePids(guest)
     const { reply, from, count } = await beginSlowly()
     const arriving = machinePids(guest).filter((pid) => !before.includes(pid))
@@ -182,7 +182,7 @@ describe('a gateway that moves running virtual machines', function () {
     await expectContinued(from, count)
   })
 
-  it('lets it run on if the agent of its host is killed while the memory is sent', async () => {
+  it('keeps exactly one copy running if the agent of the source is killed while the memory is sent', async () => {
     const { reply, from, to, count } = await beginSlowly()
     await withOneCopy(async () => {
       await from.kill()
@@ -193,7 +193,7 @@ describe('a gateway that moves running virtual machines', function () {
     })
   })
 
-  it('lets it run on if the agent of its host stops while the guest is paused', async () => {
+  it('lets the guest run again on its host if the agent of this host stops while the guest is paused', async () => {
     const { reply, from, to, count } = await beginHeld()
     await from.kill('SIGTERM')
     expect(await readState(from), pair.logs()).to.equal('running')
@@ -204,7 +204,7 @@ describe('a gateway that moves running virtual machines', function () {
     await expectContinued(from, count)
   })
 
-  it('ends the move once if agents and gateway are killed between the hand-over and the switch', async () => {
+  it('completes the move with one copy if agents and gateway are killed between hand-over and switch', async () => {
     const { reply, from, to, count } = await begin()
     await withOneCopy(async () => {
       await pair.gateway.kill()
@@ -221,7 +221,7 @@ describe('a gateway that moves running virtual machines', function () {
     })
   })
 
-  it('continues it only on its new host if both agents are killed right after the switch', async () => {
+  it('continues the guest only on its new host if both agents are killed right after the switch', async () => {
     const { reply, from, to, count } = await begin()
     await withOneCopy(async () => {
       await waitFor(() => roleAt(to) === 'owner', { what: () => pair.logs(), intervalMs: 10 })

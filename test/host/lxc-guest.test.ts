@@ -37,7 +37,7 @@ describe('a guest of the lxc driver', function () {
       expect(Number(lab.host.inside(machine, 'cut', '-d.', '-f1', '/proc/uptime'))).to.be.below(120)
     })
 
-    it('cannot do operations that only root on the host may do', async () => {
+    it('cannot do operations that only root on the host is allowed to do', async () => {
       const machine = await started()
       const node = `${machine.volume}/root/disk`
       sh('mknod', '-m', '666', node, 'b', '7', '0')

@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('change in the operator’s directory neither the mode of the directory nor other files', async () => {
+  it('change neither the mode of the operator’s directory nor other files in this directory', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')

@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.answer(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is added again if it was removed, and is removed if no guest owns it but it has the agent’s metric', async () => {
+  it('is added again after its removal, and removed if it has the agent’s metric but no owner', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')

@@ -164,7 +164,7 @@ describe('ICMP errors about connections of guests', function () {
       expect(reached).to.deep.equal([])
     })
 
-  it('do not lower the path MTU of the host if another guest sends them', async () => {
+  it('do not lower the path MTU of the host if an unrelated guest sends them', async () => {
     await sendAsB(
       error([b.ipv4, hostAddress], flow(hostAddress, 53, clientAddress, 6005), 'forged'),
       error([hostile6, hostAddress6], flow(hostAddress6, 53, clientAddress6, 6005), 'forged'),
@@ -173,7 +173,7 @@ describe('ICMP errors about connections of guests', function () {
     expect(pathTo(lab.host, clientAddress6)).to.not.contain('mtu')
   })
 
-  it('do not lower the path MTU of a client if another guest sends them', () => {
+  it('do not lower the path MTU of a client if an unrelated guest sends them', () => {
     expect(pathTo(lab.client, hostAddress)).to.not.contain('mtu')
     expect(pathTo(lab.client, own6)).to.not.contain('mtu')
   })

@@ -39,7 +39,7 @@ describe('a detected IPv6 prefix', function () {
   }
   const warnings = async (): Promise<string[]> => (await pair.book.call('warnings')) as string[]
 
-  it('is not replaced by a prefix of an interface of another program, even before a guest uses it', async () => {
+  it('is kept if another program’s interface has a prefix, even while no guest uses the detected prefix', async () => {
     makeStranger()
     expect((await pair.ipv6Status()).reason).to.contain(
       'guests get IPv6 addresses from the prefix that was found on the interface up0',

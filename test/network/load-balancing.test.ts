@@ -102,7 +102,7 @@ describe('gateways behind HAProxy', function () {
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'UP', offset)
   })
 
-  it('get from HAProxy timeouts that are longer than slow answers and than pauses of streams and consoles', () => {
+  it('have timeouts in HAProxy that are longer than slow answers and pauses of streams or consoles', () => {
     const text = readFileSync('docs/examples/haproxy.cfg', 'utf8')
     const seconds = (name: string): number => {
       const [, value, unit] = new RegExp(`^ +timeout ${name} (\\d+)(s|m)$`, 'm').exec(text)!

@@ -146,7 +146,7 @@ describe('a host with two guests', function () {
       expect(lab.answer(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
     })
 
-    it('ends the connections of an address when the guest loses it', async () => {
+    it('ends the connections of an address when the guest loses this address', async () => {
       expect(lab.answer(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
       await agent.call('attach', { ...b, publicIpv4s: [] })
       expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')

@@ -52,7 +52,7 @@ describe('an agent', function () {
       expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('serves a client even if it had sent datagrams before the mapping existed', async () => {
+    it('serves a client even if the client sent datagrams before the mapping existed', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
       expect(asked()).to.equal('')
       await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })

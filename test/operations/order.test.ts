@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('counts each operation towards the limit unless the operation waits for a shared resource', async () => {
+  it('counts each started operation towards the limit, except while it waits for a shared resource', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0

@@ -252,7 +252,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores the settings that no agent needs any more, unless other programs have changed them', () => {
+    it('restores settings that no agent needs any more and that no other program has changed', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])

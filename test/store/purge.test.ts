@@ -28,7 +28,7 @@ describe('the data of a gateway in a store', () => {
   })
 
   for (const prefix of ['', 'btest'])
-    it(`is not deleted if its key prefix is '${prefix}', which other gateways may also use`, async () => {
+    it(`is not deleted if its key prefix is '${prefix}', which other gateways possibly use`, async () => {
       const before = await keys()
       expect(await refusal(purgeStore({ url: redis.url }, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)

@@ -138,7 +138,7 @@ describe('the connection to the store', () => {
       other.destroy()
     })
 
-    it('does not announce current caches to other gateways before the change is applied', async () => {
+    it('does not report its caches as current to other gateways before the change is applied', async () => {
       const before = served
       for (let exchange = 0; exchange < 3; exchange++) await store.ping()
       await other.ping()

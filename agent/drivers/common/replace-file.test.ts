@@ -25,7 +25,7 @@ describe('the function that gives a file its content and mode', () => {
   })
   afterEach(() => rmSync(directory, { recursive: true }))
 
-  it('does not write a file that is already right', async () => {
+  it('does not write a file whose content and mode are already right', async () => {
     const { ino } = statSync(path)
     await replaceFile(path, 'one', 0o600)
     expect(statSync(path).ino).to.equal(ino)

@@ -43,7 +43,7 @@ describe('the seccomp filter for sockets of guests', () => {
       it(`${errno === 0 ? 'permits' : 'refuses'} ${what} on ${name}${errno === 0 ? '' : ` (errno ${errno})`}`, () =>
         expect(run(filter, { architecture, number, arguments: words })).to.equal(errno))
 
-  it('rejects packet rings and sockets of 32-bit programs unless the settings allow them', () => {
+  it('permits packet rings and sockets of 32-bit programs only if the settings allow them', () => {
     const ring = { architecture: 0xc000003e, number: 54, arguments: [3, 263, 5] }
     const old = { architecture: 0x40000003, number: 102, arguments: [1] }
     const open = planSocketFilter(['packet-rings', 'sockets-32bit'])

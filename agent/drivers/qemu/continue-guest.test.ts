@@ -39,14 +39,14 @@ describe('the start of a guest whose QEMU exists already', () => {
   after(() => rmSync(directory, { recursive: true, force: true }))
 
   for (const [name, file, before, continues, after] of [
-    ['continues a guest that has arrived', 'arriving', 'paused', true, 'running'],
+    ['continues a guest that has arrived from another host', 'arriving', 'paused', true, 'running'],
     ['continues a guest whose move failed after its memory was sent', 'leaving', 'postmigrate', true, 'running'],
-    ['continues a guest whose move failed before', 'leaving', 'finish-migrate', true, 'running'],
+    ['continues a guest whose move failed before its memory was sent', 'leaving', 'finish-migrate', true, 'running'],
     ['accepts a guest that runs already', 'leaving', 'running', true, 'running'],
     ['boots a guest whose memory has not arrived completely', 'arriving', 'inmigrate', false, 'inmigrate'],
-    ['boots a guest whose QEMU was left by a former move', undefined, 'postmigrate', false, 'postmigrate'],
-    ['boots a guest whose QEMU waits for memory without a reason', undefined, 'inmigrate', false, 'inmigrate'],
-    ['does nothing for other running guests', undefined, 'running', true, 'running'],
+    ['boots a guest whose QEMU remained after an earlier move', undefined, 'postmigrate', false, 'postmigrate'],
+    ['boots a guest whose QEMU waits for memory although no move is in progress', undefined, 'inmigrate', false, 'inmigrate'],
+    ['does nothing for a running guest that is not moving', undefined, 'running', true, 'running'],
   ] as const)
     it(name, async () => {
       if (file) writeFileSync(run[file], '')
@@ -65,7 +65,7 @@ describe('the start of a guest whose QEMU exists already', () => {
     ])
   })
 
-  it('boots a guest whose QEMU has ended meanwhile', async () => {
+  it('boots a guest whose QEMU ended during the start', async () => {
     writeFileSync(run.leaving, '')
     isThere = false
     expect(await continueGuest(context, 'bt-1')).to.equal(false)

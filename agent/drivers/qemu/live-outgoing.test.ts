@@ -12,7 +12,7 @@ function monitorWith(answers: Readonly<Record<string, unknown>>, calls: unknown[
 }
 
 describe('QEMU that sends the memory of a guest', () => {
-  it('reports what is left, and what the guest has written to all its disks', async () => {
+  it('reports the memory left to send, and the bytes that the guest has written to all its disks', async () => {
     const ram = { remaining: 5, mbps: 8 }
     const disks = [{ stats: { wr_bytes: 3 } }, { stats: { wr_bytes: 4 } }, {}]
     const migration = { status: 'active', ram, 'expected-downtime': 6, 'cpu-throttle-percentage': 20 }
@@ -27,7 +27,7 @@ describe('QEMU that sends the memory of a guest', () => {
     })
   })
 
-  it('reports the reason if it has given up', async () => {
+  it('reports the reason if the memory could not be sent', async () => {
     const monitor = monitorWith({ 'query-migrate': { status: 'failed', 'error-desc': 'Broken\npipe' } })
     const error: unknown = await readMemoryProgress(monitor).catch((cause: unknown) => cause)
     expect(error).to.include({ code: 'memory_not_sent', message: 'sending the memory failed: Broken pipe' })
@@ -39,12 +39,12 @@ describe('QEMU that sends the memory of a guest', () => {
     ['paused', 'postmigrate', 'memory_not_sent'],
     ['sent', 'postmigrate', undefined],
   ] as const)
-    it(`${code ? 'is not' : 'is'} ${expected} in the state ${state}`, async () => {
+    it(`${code ? 'does not count' : 'counts'} as ${expected} in the state ${state}`, async () => {
       const checked = checkPaused(monitorWith({ 'query-status': { status: state } }), expected)
       expect(await checked.catch((error: { code: string }) => error.code)).to.equal(code)
     })
 
-  it('may take long to answer while it sends the last part', async () => {
+  it('gets two minutes for each answer while it sends the last part of the memory', async () => {
     const calls: [string, number | undefined][] = []
     const answers = { 'query-migrate': { status: 'completed' }, 'query-status': { status: 'postmigrate' } }
     await finishSending(monitorWith(answers, calls), new AbortController().signal)

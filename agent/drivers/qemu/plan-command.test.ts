@@ -130,29 +130,29 @@ describe('the command line of a guest that arrives from another host', () => {
   const arrival = { board: 'pc-q35-7.1', processors: 2, memoryMib: 256 }
   const command = planCommand(machine, { ...facts, arrival })
 
-  it('waits for the memory, and does not run the guest', () =>
+  it('lets QEMU wait for the memory of the guest, without running the guest', () =>
     expect(command.slice(-3)).to.deep.equal(['-S', '-incoming', 'unix:incoming']))
 
-  it('has the board, the processors and the memory of the other host', () => {
+  it('has the board, processors and memory with which the guest runs on the other host', () => {
     expect(valuesOf(command, '-machine')[0]).to.match(/^pc-q35-7\.1,/)
     expect([...valuesOf(command, '-smp'), ...valuesOf(command, '-m')].join()).to.match(/^2,.*,256M$/)
   })
 
-  it('has the same devices although names, rates and board differ', () => {
+  it('has the same devices as on the other host, even if names, limits and board differ', () => {
     const limits = { ...machine.limits, vcpuMilli: 2000, memoryBytes: 256 * mib, ioReadBytesPerSec: 0 }
     const there = hashDevices({ ...machine, id: 9, limits }, { ...facts, name: 'other-9' })
     expect(hashDevices(machine, { ...facts, arrival })).to.equal(there)
   })
 
   for (const [name, other, change] of [
-    ['address', { nic: { ...machine.nic, mac: 'be:be:0a:40:00:09' } }, {}],
+    ['MAC address', { nic: { ...machine.nic, mac: 'be:be:0a:40:00:09' } }, {}],
     ['acceleration', {}, { acceleration: 'kvm' }],
     ['firmware', {}, { system: { ...plainSystem, tpm: true } }],
   ] as const)
-    it(`has other devices with another ${name}`, () =>
+    it(`has different devices if the ${name} differs`, () =>
       expect(hashDevices({ ...machine, ...other }, { ...facts, ...change })).to.not.equal(hashDevices(machine, facts)))
 
-  it('refuses a board with further options', () =>
+  it('refuses a board name that contains further QEMU options', () =>
     expect(() => planCommand(machine, { ...facts, arrival: { ...arrival, board: 'pc-q35-7.2,x=y' } })).to.throw(
       'board',
     ))

@@ -58,7 +58,7 @@ describe('the disks and CDs of a virtual machine', () => {
   ] as const)
     it(`are ${what}`, () => expect(plan(boot, facts).devices).to.deep.equal(devices))
 
-  it('are opened in separate descriptor sets of QEMU, and are read-only unless the guest may write them', () => {
+  it('are opened in separate descriptor sets of QEMU, for writing only if the guest can write to them', () => {
     const { media, args } = plan({ mode: 'cdrom', iso: '/images/x/cd.iso' }, { system: windows, ...uefi })
     expect(media.map(({ path, access }) => `${access} ${path}`)).to.deep.equal([
       'direct /guests/x/disk.raw',

@@ -31,16 +31,16 @@ const target: LiveTarget = {
 
 describe('the obstacles to a live move', () => {
   for (const [name, change] of [
-    ['the same host', {}],
+    ['the properties of the source', {}],
     ['a newer QEMU', { version: '10.0.2' }],
     ['a newer patch of QEMU', { version: '7.2.22' }],
   ] as const)
-    it(`are empty for ${name}`, () => expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([]))
+    it(`do not exist if the target has ${name}`, () => expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([]))
 
   for (const [name, change, obstacle] of [
-    ['another acceleration', { acceleration: 'tcg' }, 'it runs with kvm, but the target uses tcg'],
+    ['a different acceleration', { acceleration: 'tcg' }, 'it runs with kvm, but the target uses tcg'],
     [
-      'a processor without a feature',
+      'a processor that lacks a feature',
       { processor: { ...processor, flags: ['sse4_2'] } },
       'the processor of the target differs (GenuineIntel 6-85-7, here GenuineIntel 6-85-7) and lacks avx2',
     ],
@@ -51,27 +51,27 @@ describe('the obstacles to a live move', () => {
     ],
     ['an older QEMU', { version: '7.2.1' }, 'the target has QEMU 7.2.1, which is older than 7.2.9'],
     [
-      'other devices',
+      'different devices',
       { devices: 'def' },
       'it was started by another version of the agent, or the target cannot provide the same devices',
     ],
-    ['too little memory', { availableBytes: 300 * mib }, 'the target has only 300 MiB of free memory'],
-    ['a lower memory limit', { limitMib: 256 }, 'its memory limit was lowered since it was started'],
-    ['a lower processor limit', { limitProcessors: 0 }, 'its processor limit was lowered since it was started'],
+    ['too little free memory', { availableBytes: 300 * mib }, 'the target has only 300 MiB of free memory'],
+    ['a lower memory limit for the guest', { limitMib: 256 }, 'its memory limit was lowered since it was started'],
+    ['a lower processor limit for the guest', { limitProcessors: 0 }, 'its processor limit was lowered since it was started'],
     [
-      'another private address',
+      'a different private address for the guest',
       { nic: { ...nic, ipv4: '10.64.0.9' }, devices: 'def' },
       'its private address 10.64.0.2 is not free on the target',
     ],
     [
-      'another private network',
+      'a different private network',
       { nic: { ...nic, gateway: '10.64.0.254' } },
       'the private network of the target is different',
     ],
   ] as const)
-    it(`contain ${name}`, () => expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([obstacle]))
+    it(`exist if the target has ${name}`, () => expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([obstacle]))
 
-  it('do not contain another processor if instructions are translated', () => {
+  it('do not exist for a different processor if QEMU translates the instructions (tcg)', () => {
     const other = { processor: { ...processor, vendor: 'AuthenticAMD' }, acceleration: 'tcg' } as const
     expect(planObstacles({ ...guest, acceleration: 'tcg' }, { ...target, ...other })).to.deep.equal([])
   })
@@ -81,10 +81,10 @@ describe('facts about a running guest from another host', () => {
   it('are read back unchanged', () => expect(parseLiveFacts(JSON.stringify(guest))).to.deep.equal(guest))
 
   for (const [name, change] of [
-    ['a board with further options', { board: 'pc-q35-7.2,accel=kvm' }],
+    ['a board name that contains further options', { board: 'pc-q35-7.2,accel=kvm' }],
     ['an unknown acceleration', { acceleration: 'xen' }],
     ['too much memory', { memoryMib: 2 ** 30 }],
-    ['no version', { version: '' }],
+    ['an empty QEMU version', { version: '' }],
   ] as const)
     it(`are refused with ${name}`, () =>
       expect(() => parseLiveFacts(JSON.stringify({ ...guest, ...change })))
@@ -98,7 +98,7 @@ describe('facts about a running guest from another host', () => {
 })
 
 describe('the processor of a host', () => {
-  it('is the first one of /proc/cpuinfo, with sorted features', () => {
+  it('is the first processor in /proc/cpuinfo, with sorted features', () => {
     const lines = [
       'vendor_id\t: GenuineIntel',
       'cpu family\t: 6',

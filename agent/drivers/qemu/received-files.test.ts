@@ -17,8 +17,8 @@ describe('the check of the files in a volume from another host', () => {
   it('accepts a disk of exactly the allowed size', () => refuseLarge(volume, 4))
 
   for (const [name, file, bytes] of [
-    ['a disk of holes that is larger than the limit', 'disk.raw', tib],
-    ['large firmware variables', 'vars.fd', 5 * mib],
+    ['a sparse disk that is larger than the limit', 'disk.raw', tib],
+    ['firmware variables that are too large', 'vars.fd', 5 * mib],
   ] as const)
     it(`refuses ${name}`, async () => {
       await truncate(join(volume, file), bytes)

@@ -27,10 +27,10 @@ describe('a deletion that can be undone', () => {
 
   const paused = { ...suspension, resumes: false }
   for (const [name, record, update] of [
-    ['leaves a guest stopped if it was stopped before', marked(false), { deletion: null }],
-    ['starts a guest that ran before', marked(true), { deletion: null, wanted: 'running' }],
+    ['leaves a guest stopped if it was stopped before the deletion', marked(false), { deletion: null }],
+    ['starts a guest that ran before the deletion', marked(true), { deletion: null, wanted: 'running' }],
     [
-      'leaves a guest stopped if it has expired meanwhile',
+      'leaves a guest stopped if it has expired since the deletion',
       { ...marked(true), policy: { expired: true, overQuota: false } },
       { deletion: null },
     ],

@@ -48,7 +48,7 @@ describe('the pauses of guests for their moves', () => {
     }
   }
 
-  it('end after a time, also if the operation waits meanwhile', async () => {
+  it('end at the time limit, even while the operation of the move waits', async () => {
     const pauses = begin(0)
     const { deadline } = pauses.get(step)
     leave(store, step, { pausedAtMs: 1000 })
@@ -63,7 +63,7 @@ describe('the pauses of guests for their moves', () => {
     expect([isKnown(pauses), released, closed]).to.deep.equal([false, 1, 1])
   })
 
-  it('do not end on this host after the guest was handed over', async () => {
+  it('do not let a guest run on this host after it was handed over', async () => {
     const pauses = begin(3_600_000)
     leave(store, step, { pausedAtMs: 1000 })
     changeOwnership(store, uuid, { kind: 'hand_over' })
@@ -71,7 +71,7 @@ describe('the pauses of guests for their moves', () => {
     expect(released).to.equal(0)
   })
 
-  it('are forgotten if the operation ends them itself', async () => {
+  it('end without letting the guest run if the operation itself ends them', async () => {
     const pauses = begin(3_600_000)
     pauses.end(step)
     await pauses.close()

@@ -76,7 +76,7 @@ describe('the end of a live move on its source', () => {
     expect([roleOf(), calls]).to.deep.equal(['leaving', ['release']])
   })
 
-  it('does not hand over a guest whose pause this agent does not know', async () => {
+  it('does not hand over a paused guest if this agent process has not paused it', async () => {
     leave(store, step, { pausedAtMs: 1000 })
     expect(await sender.handOver(step).catch((error: unknown) => error)).to.include({ code: 'connection_lost' })
     expect(roleOf()).to.equal('leaving')
@@ -96,7 +96,7 @@ describe('the end of a live move on its source', () => {
     expect([calls, store.get(uuid).status]).to.deep.equal([['release'], 'running'])
   })
 
-  it('ends a guest that has expired while it was paused', async () => {
+  it('kills a guest that has expired while it was paused', async () => {
     leave(store, step, { pausedAtMs: 1000 })
     stay(store, uuid)
     store.update(uuid, { policy: { expired: true, overQuota: false, expiredForMs: 1 } })

@@ -7,7 +7,7 @@ import { MemoryConnection } from './memory-connection.js'
 const log = pino({ level: 'silent' })
 
 describe('the connection for the memory of a guest', () => {
-  it('passes data only while it is not held', async () => {
+  it('sends data to the target only after release() was called', async () => {
     const [driver, inside] = duplexPair()
     const [outside, target] = duplexPair()
     const connection = new MemoryConnection(inside, outside, log)
@@ -22,7 +22,7 @@ describe('the connection for the memory of a guest', () => {
     connection.close()
   })
 
-  it('ends for the driver when the target hangs up, also while it is held', async () => {
+  it('closes the driver’s end when the target hangs up, even before release() was called', async () => {
     const [driver, inside] = duplexPair()
     const [outside] = duplexPair()
     new MemoryConnection(inside, outside, log)

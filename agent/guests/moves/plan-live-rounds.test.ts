@@ -4,16 +4,16 @@ import { countLarge, planLeftBytes, planStall, type Stall } from './plan-live-ro
 const mib = 1024 ** 2
 const minuteMs = 60_000
 
-describe('the changes of a disk that may be left when a guest is paused', () => {
+describe('the disk changes that can still be unsent when a guest is paused', () => {
   for (const [name, round, bandwidthMbps, expected] of [
-    ['8 MiB, however slow the round was', { bytes: 1000, tookMs: 5000 }, 0, 8 * mib],
-    ['one second at the rate of the round', { bytes: 900 * mib, tookMs: 9000 }, 0, 100 * mib],
-    ['one second at the limit of the transfer', { bytes: 900 * mib, tookMs: 9000 }, 16, 2_000_000],
-    ['1 MiB with a tiny limit', { bytes: 1000, tookMs: 5000 }, 1, mib],
+    ['8 MiB if the last round was slow', { bytes: 1000, tookMs: 5000 }, 0, 8 * mib],
+    ['the data of one second at the rate of the last round', { bytes: 900 * mib, tookMs: 9000 }, 0, 100 * mib],
+    ['the data of one second at the bandwidth limit of the move', { bytes: 900 * mib, tookMs: 9000 }, 16, 2_000_000],
+    ['1 MiB if the bandwidth limit is very low', { bytes: 1000, tookMs: 5000 }, 1, mib],
   ] as const)
-    it(`are at most ${name}`, () => expect(planLeftBytes(round, bandwidthMbps)).to.equal(expected))
+    it(`are limited to ${name}`, () => expect(planLeftBytes(round, bandwidthMbps)).to.equal(expected))
 
-  it('are too many after ten large rounds in succession', () => {
+  it('end the move if more than ten successive rounds had too many changes', () => {
     const [large, small] = [
       { bytes: 9, tookMs: 1 },
       { bytes: 8, tookMs: 1 },
@@ -38,7 +38,7 @@ describe('the rule for guests that change their memory too fast', () => {
 
   for (const [name, samples] of [
     [
-      'can still be slowed down more',
+      'can be slowed down further',
       [
         [0, 60, 9],
         [6, 60, 9],
@@ -46,7 +46,7 @@ describe('the rule for guests that change their memory too fast', () => {
       ],
     ],
     [
-      'has ever less memory left',
+      'has less and less memory left to send',
       [
         [0, 70, 9],
         [4, 70, 8],
@@ -54,7 +54,7 @@ describe('the rule for guests that change their memory too fast', () => {
       ],
     ],
     [
-      'is slowed down less meanwhile',
+      'was slowed down less for some time',
       [
         [0, 70, 9],
         [4, 50, 9],
@@ -64,7 +64,7 @@ describe('the rule for guests that change their memory too fast', () => {
   ] as const)
     it(`lets a move continue whose guest ${name}`, () => void run(samples))
 
-  it('ends a move after five minutes at the maximum without progress', () => {
+  it('ends a move after five minutes without progress while the guest is slowed down to the maximum', () => {
     const samples = [
       [0, 70, 9],
       [2, 70, 12],

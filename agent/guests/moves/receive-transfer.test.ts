@@ -92,7 +92,7 @@ describe('the receiver of a guest from another host', () => {
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
 
-  it('deletes earlier rounds of the move once it has a newer one', async () => {
+  it('deletes earlier rounds of the move when it has received a newer round', async () => {
     const { source } = connect()
     for (const id of ['a', 'move-m1-1', 'move-m1-2']) await sendData(source, { kind: 'disk', id }, 'disk')
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4, 'move-m1-2': 8 })
@@ -114,7 +114,7 @@ describe('the receiver of a guest from another host', () => {
     expect(finishedWith).to.deep.equal([])
   })
 
-  it('refuses data once all snapshots of the move together exceed their limit', async () => {
+  it('refuses data when all snapshots of the move together exceed their limit', async () => {
     noteReceived(store, uuid, 'm1', { id: 'a', bytes: 20 * gib })
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
     expect(kills).to.equal(1)

@@ -22,13 +22,13 @@ describe('the size limit of the next disk stream of a move', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('allows all streams together the size of the disk, its snapshots and the transfer rounds', () => {
+  it('limits all streams together to the size of the disk, its snapshots and the transfer rounds', () => {
     expect(planStreamBytes(record, { a: 20 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 20 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 26 * gib, b: 5 * gib })).to.equal(0)
   })
 
-  it('is higher if the guest may have more space for its snapshots', () => {
+  it('is higher if the space limit of the guest’s snapshots is higher', () => {
     const snapshotSpace = { ...unmeasuredSpace, limitBytes: 100 * gib }
     expect(planStreamBytes({ ...record, snapshotSpace }, { a: 31 * gib })).to.equal(6 * gib)
   })
@@ -49,25 +49,25 @@ describe('the snapshots that the target of a move keeps', () => {
   for (const [name, received, id, expected] of [
     ['the first round', { s1: 30 }, 'move-0d7c3a52-1', { s1: 30, 'move-0d7c3a52-1': 5 }],
     [
-      'a round instead of the earlier ones',
+      'a round in place of the earlier rounds',
       { s1: 30, 'move-0d7c3a52-1': 40 },
       'move-0d7c3a52-2',
       { s1: 30, 'move-0d7c3a52-2': 45 },
     ],
     [
-      'a round that contains at most the whole disk',
+      'a round, with a counted size of at most the size of the disk',
       { 'move-0d7c3a52-9': 98 },
       'move-0d7c3a52-10',
       { 'move-0d7c3a52-10': 100 },
     ],
     [
-      'the newest round besides the last increment',
+      'the newest round in addition to the last increment',
       { 'move-0d7c3a52-3': 40 },
       'move-0d7c3a52-live-last',
       { 'move-0d7c3a52-3': 40, 'move-0d7c3a52-live-last': 5 },
     ],
     [
-      'rounds of another move',
+      'rounds of a different move',
       { 'move-ffffffff-1': 40 },
       'move-0d7c3a52-1',
       { 'move-ffffffff-1': 40, 'move-0d7c3a52-1': 5 },

@@ -29,14 +29,14 @@ describe('an upgrade of the agent during moves', () => {
     refuseUpgrade(store)
   })
 
-  it('is refused while a guest is paused for its move, until it runs again', () => {
+  it('is refused while a guest is paused for its move, and possible when the guest runs again', () => {
     leave(store, step, { pausedAtMs: 5 })
     expectRefusal()
     stay(store, uuid)
     refuseUpgrade(store)
   })
 
-  it('is refused while the gateway decides about a paused guest', () => {
+  it('is refused while the gateway decides on which host a paused guest continues', () => {
     leave(store, step, { pausedAtMs: 5 })
     changeOwnership(store, uuid, { kind: 'hand_over' })
     expectRefusal()

@@ -25,7 +25,7 @@ describe('the rotation of snapshots before a scheduled snapshot', () => {
       3,
       '1',
     ],
-    ['drops as many snapshots as the stricter limit, quota or retention, requires', 's s s s h', 5, 2, '0 1 2'],
+    ['drops as many snapshots as the stricter of quota and retention requires', 's s s s h', 5, 2, '0 1 2'],
     ['drops several snapshots if the retention became smaller', 's s s s s', 10, 1, '0 1 2 3 4'],
     ['drops several snapshots if the quota became smaller', 's s s h s', 3, 0, '0 1 2'],
     ['never drops a manual snapshot', 'h h s h h', 5, 0, '2'],

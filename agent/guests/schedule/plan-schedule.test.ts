@@ -40,7 +40,7 @@ describe('a request that changes a schedule', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('keeps the days of the runs unless the request changes the interval or the time of day', () => {
+  it('changes the days of the runs only if the request changes the interval or the time of day', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({

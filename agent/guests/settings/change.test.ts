@@ -58,7 +58,7 @@ describe('a change of a setting of a guest', () => {
     expect([pruneDone(store.changes.db, 5), pruneDone(store.changes.db, 6)]).to.deep.equal([0, 1])
   })
 
-  it('may be repeated with the same request id if the host rejected the first attempt', async () => {
+  it('can be repeated with the same request id if the host rejected the first attempt', async () => {
     const refuse = (): Promise<void> => Promise.reject(conflict('host_refuses', 'no'))
     expect(await change(0, setReason('b', refuse), 'id-1')).to.equal('host_refuses')
     expect(await change(0, setReason('b'), 'id-1')).to.equal('b')

@@ -105,7 +105,7 @@ describe('port mappings of a guest', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(3)
   })
 
-  it('keep a host address or port that the host no longer offers if a change concerns only another field', async () => {
+  it('keep a host address or port that the host no longer offers if a change concerns only other fields', async () => {
     const old = { protocol: 'tcp', containerPort: 22, containerPortEnd: 22, description: '' } as const
     store.putMapping('u1', 0, { ...old, hostIp: '198.51.100.9', hostPort: 30_001, hostPortEnd: 30_001 })
     store.putMapping('u1', 1, { ...old, hostIp: '', hostPort: 1000, hostPortEnd: 1000 })

@@ -37,7 +37,7 @@ function guestOf(space: Partial<SnapshotSpace> | undefined, sizes: readonly numb
 }
 
 describe('the space of a guest’s snapshots', () => {
-  it('is limited to twice the size of the disk unless an administrator sets a limit', () => {
+  it('is limited to twice the size of the disk if no administrator has set a limit', () => {
     expect(planSpaceLimit(guestOf(undefined)) / gib).to.equal(20)
     expect(planSpaceLimit(guestOf({ limitBytes: 3 })) / gib).to.equal(3)
   })
@@ -51,7 +51,7 @@ describe('the space of a guest’s snapshots', () => {
     ['reaches the limit', 20, false],
     ['exceeds the limit', 20.01, true],
   ] as const)
-    it(`${isRefused ? 'must not grow' : 'may grow'} by a snapshot with which it ${name}`, () => {
+    it(`${isRefused ? 'cannot grow' : 'can grow'} by a snapshot with which it ${name}`, () => {
       const check = (): void => refuseBeyondSpace(guestOf(undefined), expected * gib)
       if (isRefused) expect(check).to.throw('20.01 GB, but the limit is 20.00 GB')
       else expect(check).not.to.throw()
@@ -61,7 +61,7 @@ describe('the space of a guest’s snapshots', () => {
     ['the measured space if this is less than the space limit', 12, 5, 12],
     ['at most the space limit of the snapshots plus the size of the disk', 80, 5, 30],
     [
-      'at most the size of the disk plus the space of the older snapshots, if these already exceed the space limit',
+      'at most the size of the disk plus the space of older snapshots that already exceed the space limit',
       80,
       25,
       35,

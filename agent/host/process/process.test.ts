@@ -110,7 +110,7 @@ describe('the launcher of commands', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('is started again if it is killed, and only commands that may survive the launcher keep running', async () => {
+  it('is started again if it is killed, and only commands allowed to outlive the launcher keep running', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -125,7 +125,7 @@ describe('the launcher of commands', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('ends when its agent is killed, and only commands that may survive the agent keep running', async () => {
+  it('ends when its agent is killed, and only commands allowed to outlive the agent keep running', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))

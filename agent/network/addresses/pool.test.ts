@@ -96,7 +96,7 @@ describe('IPv6 prefixes', () => {
   })
 
   for (const prefixLen of [48, 56, 80, 112, 120, 126])
-    it(`may have a length of /${prefixLen}`, () =>
+    it(`can have a length of /${prefixLen}`, () =>
       expect(parsePrefixes([prefix({ prefixLen })], rules)).to.have.length(1))
 
   for (const [name, items, field] of [

@@ -78,7 +78,7 @@ describe('a list of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('renders only the part with a changed guest again, even if the change happens during a request', async () => {
+  it('renders again only the part that contains a changed guest, even after a change during a request', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]

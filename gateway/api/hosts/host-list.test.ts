@@ -108,7 +108,7 @@ describe('the list of hosts', () => {
     expect(rowsOf(await list.read(key, {})).map(({ id }) => id)).to.deep.equal(['b'])
   })
 
-  it('shows no cached rows to a caller who may see only some guests', async () => {
+  it('shows no cached rows to a caller who is allowed to see only some guests', async () => {
     const view = new FleetState()
     const list = new HostList({ view, time })
     const host = view.setHost(record('a'))

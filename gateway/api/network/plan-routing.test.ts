@@ -8,7 +8,7 @@ describe('pools in a request to change the network', () => {
   it('stay unchanged if the request omits them', () =>
     expect(planRouting({})).to.deep.equal({ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }))
 
-  it('may contain IPv4 addresses without a prefix length', () =>
+  it('can contain IPv4 addresses without a prefix length', () =>
     expect(planRouting({ items: [{ address: '203.0.113.9' }] }).ipv4Pool).to.deep.equal({
       items: [{ address: '203.0.113.9', interface: '', prefixLen: 32, gateway: '' }],
     }))
@@ -19,7 +19,7 @@ describe('pools in a request to change the network', () => {
     { prefix: '2001:db8::0', prefix_len: 64 },
     { prefix: '2001:db8::/64', prefix_len: 64 },
   ])
-    it(`may contain ${JSON.stringify(item)}, which is stored in canonical form`, () =>
+    it(`can contain ${JSON.stringify(item)}, which is stored in canonical form`, () =>
       expect(planned(item).ipv6Prefixes?.items[0]).to.include({ prefix: '2001:db8::', prefixLen: 64 }))
 
   for (const item of [

@@ -32,16 +32,16 @@ describe('a sub-user’s change of a port mapping', () => {
     })
 
   for (const [name, body, full, inner] of [
-    ['may change the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
+    ['can change the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
     [
       'empties the description with full permission, and ignores an empty description without full permission',
       { description: '' },
       { description: '' },
       {},
     ],
-    ['may change the description only with full permission', { description: 'x' }, { description: 'x' }, 'description'],
+    ['can change the description only with full permission', { description: 'x' }, { description: 'x' }, 'description'],
     [
-      'may change the protocol only if the sub-user has full permission',
+      'can change the protocol only with full permission',
       { protocol: 'udp' },
       { protocol: 'udp' },
       'protocol',
@@ -51,13 +51,13 @@ describe('a sub-user’s change of a port mapping', () => {
     ['must not change the host address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],
     ['must not change the number of ports', { container_port_end: 85 }, 'container_port_end', 'container_port_end'],
     [
-      'may contain all fields if only the container ports differ from the existing mapping',
+      'can contain all fields if only the container ports differ from the existing mapping',
       { ...everyField, container_port: 90, container_port_end: 94 },
       { containerPort: 90, protocol: 'tcp', description: 'web' },
       { containerPort: 90 },
     ],
     [
-      'may contain empty host fields without a change',
+      'can contain empty host fields, which change nothing',
       { ...everyField, host_ip: '', host_port: 0, host_port_end: 0 },
       { containerPort: 80, protocol: 'tcp', description: 'web' },
       { containerPort: 80 },

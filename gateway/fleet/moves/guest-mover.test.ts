@@ -57,14 +57,14 @@ describe('the start of a move', function () {
   })
 
   for (const [name, partner, moves] of [
-    ['assumes that another guest of the request also moves if this guest can move', {}, true],
+    ['assumes that another guest of the request also moves if the other guest can move', {}, true],
     [
-      'does not assume that another guest of the request moves if this guest is a running virtual machine',
+      'does not assume that another guest of the request moves if the other guest is a running virtual machine',
       { virtualization: 'kvm' },
       false,
     ],
     [
-      'does not assume that another guest of the request moves if this guest is in rescue mode',
+      'does not assume that another guest of the request moves if the other guest is in rescue mode',
       { boot: { mode: 'rescue' } },
       false,
     ],

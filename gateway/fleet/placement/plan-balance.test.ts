@@ -86,7 +86,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x c load'],
     ],
     [
-      'contain another guest of the most loaded host if its first guest must not move',
+      'contain the next guest of the most loaded host if the first guest is not allowed to move',
       [
         ['a', 'x', 40],
         ['a', 'y', 40],

@@ -54,7 +54,7 @@ describe('the first admin key', () => {
     expect(failure).to.contain('does not contain a valid admin key')
   })
 
-  it('is imported again if the store has lost its data, unless an administrator has deleted the key', async () => {
+  it('is imported again if the store has lost its data, but not if an administrator has deleted the key', async () => {
     await createAdminKey(stateDir, keyFile())
     await importAdminKey(store, stateDir)
     const empty = await redis.openStore('another:')

@@ -72,7 +72,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('may use no route that manages hosts', () => {
+    it('cannot use any route that manages hosts', () => {
       const open = gateway.api.routes.filter((route) => route.scope === 'host:manage' && !isClosed(route))
       expect(open.map(({ name }) => name)).to.deep.equal([])
     })

@@ -5,7 +5,7 @@ import { startTestFleet, type TestFleet } from '../../support/gateway/test-fleet
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('a request with an Idempotency-Key when the store fails', function () {
+describe('a request with an Idempotency-Key if the store fails', function () {
   let gateway: TestGateway
   beforeEach(async () => {
     gateway = await startTestGateway()
@@ -87,7 +87,7 @@ describe('a request with an Idempotency-Key when the store fails', function () {
     expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
   })
 
-  it('stays linked for two days to the API key that it created', async () => {
+  it('leaves a record of the created API key in the store for two days, without the key’s secret', async () => {
     await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
     expect(await markers()).to.deep.equal([])
     const { key } = (await send('/api-keys', { name: 'with' })).body.data

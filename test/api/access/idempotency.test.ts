@@ -45,7 +45,7 @@ describe('an Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('belongs to one caller, and is rejected if the same caller sends it again with another body', async () => {
+  it('belongs to one caller, and is rejected if this caller sends it again with a different body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -121,7 +121,7 @@ describe('an Idempotency-Key over HTTP', () => {
       headers: { 'idempotency-key': key },
     })
 
-  it('makes a repeated creation of a guest get the first answer, and rejects a creation with another body', async () => {
+  it('makes a repeated creation of a guest get the first answer, and rejects a different creation', async () => {
     const first = await create('idem-1', 'order-4711')
     const again = await create('idem-1', 'order-4711')
     expect([again.status, again.text]).to.deep.equal([202, first.text])

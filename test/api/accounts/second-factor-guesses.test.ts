@@ -160,7 +160,7 @@ describe('guesses at a second factor', function () {
     expect(checked).to.equal(mostOfPlace)
   })
 
-  it('lose the separate limit of a known device if the password or the second factor changes', async () => {
+  it('are no longer counted separately for a known device after a change of password or second factor', async () => {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({

@@ -156,7 +156,7 @@ describe('sessions', () => {
     expect(await gateway.access.accounts.sessions.list(account!)).to.have.length(50)
   })
 
-  it('end after a week, or after two hours without a request (twelve if the user stays logged in)', async () => {
+  it('end after a week, or after two hours without a request (twelve with the option to stay logged in)', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!

@@ -96,7 +96,7 @@ describe('backups over HTTP', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([409, 'backup_target_missing'])
   })
 
-  it('prevent the removal of their target unless the removal is forced', async () => {
+  it('allow the removal of their target only if the removal is forced', async () => {
     const id = await backUp()
     const refused = await gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])

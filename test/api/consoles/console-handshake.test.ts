@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('and replaces a console whose connection is lost', async () => {
+    it('but at the limit, it replaces a console whose connection is lost', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })

@@ -48,7 +48,7 @@ describe('the console API', () => {
       await waitFor(() => second.closed, { what: 'its terminal is closed' })
     })
 
-    it('supports also the serial console of the guest', async () => {
+    it('also supports the serial console of the guest', async () => {
       const { terminal } = await lab.opened(guest, { query: { mode: 'serial' } })
       expect(terminal.mode).to.equal('serial')
     })

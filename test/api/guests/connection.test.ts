@@ -154,7 +154,7 @@ describe('the connection check of a container', function () {
     state({})
   })
 
-  it('offers only repairs that the caller may make', async () => {
+  it('offers only repairs that the caller is allowed to make', async () => {
     const expire = (expired: boolean): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, {
         expiresAtMs: expired ? 1 : 0,

@@ -144,7 +144,7 @@ describe('a suspension', () => {
     }
   })
 
-  it('is recorded in the audit log without its reason, because customers may read the log', async () => {
+  it('is recorded in the audit log without its reason, because customers can read the log', async () => {
     await suspend({ until: '2030-05-01' })
     await post('unsuspend')
     const { body } = await gateway.request('GET', `/audit-logs?target=${guest.name}`)

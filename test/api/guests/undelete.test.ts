@@ -67,7 +67,7 @@ describe('a deletion that can be undone', () => {
     await waitFor(async () => (await detail()).status === 404)
   })
 
-  it('is refused for a protected container, and for a deleted container unless the request has now=true', async () => {
+  it('is refused for a protected container, and for a deleted container if the request lacks now=true', async () => {
     await gateway.request('PATCH', path(), { body: { delete_protected: true } })
     expect((await remove()).body.code).to.equal('delete_protected')
     await gateway.request('PATCH', path(), { body: { delete_protected: false } })

@@ -97,7 +97,7 @@ describe('a drain of a host over HTTP', () => {
     expect((await gateway.request('GET', '/hosts/host-a')).body.data.draining).to.equal(false)
   })
 
-  it('has a plan that says why a container cannot move', async () => {
+  it('has a plan that shows why a container cannot move', async () => {
     await addGuests(1)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'machine' })
     const { body } = await call('', { dry_run: true })
@@ -108,7 +108,7 @@ describe('a drain of a host over HTTP', () => {
       .match(/^the virtual machine cannot move while it runs: /)
   })
 
-  it('moves stopped virtual machines, leaves running virtual machines on the host, and shows the reason', async () => {
+  it('moves stopped virtual machines, and shows why running virtual machines cannot move and stay', async () => {
     await gateway.fleet.runMachines(...hosts)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'running' })
     const { uuid } = await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'stopped', status: 'stopped' })
@@ -236,7 +236,7 @@ describe('a drain of a host over HTTP', () => {
       expect(refusal(await call('', { deadline })), deadline).to.deep.equal([400, 'invalid_field'])
   })
 
-  it('prevents a change of the setting that opens or closes the host', async () => {
+  it('prevents, while it runs, a change of the setting that opens or closes the host', async () => {
     await addGuests(1)
     const release = holdCopies()
     await call()

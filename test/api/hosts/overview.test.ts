@@ -60,7 +60,7 @@ describe('the overview of the fleet', () => {
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('shows no warnings to keys bound to containers, because warnings may name other containers', async () => {
+  it('shows no warnings to keys bound to containers, because warnings can name other containers', async () => {
     const { uuid } = await gateway.fleet.addGuest()
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuid] })
     await gateway.fleet.warn('host-a', 'guest theirs clashes with another')

@@ -236,7 +236,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('does not appear in error messages if it may contain a key or a password', async () => {
+  it('does not appear in error messages if it possibly contains a key or a password', async () => {
     const secret = 'S3cret-value-that-must-not-come-back'
     for (const body of [
       { name: 'x', template_id: 'debian-12', ssh_auth_mode: 'password', ssh_password: `${secret} ` },

@@ -29,7 +29,7 @@ describe('port mappings of a container', () => {
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('get a free host port if the request contains no host port or the port 0, and may use UDP', async () => {
+  it('get a free host port if the request contains the host port 0 or none, for TCP and for UDP', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -38,7 +38,7 @@ describe('port mappings of a container', () => {
     expect(dns).to.deep.include({ container_port: 53, protocol: 'udp' })
   })
 
-  it('may have a range of ports and one address of the host', async () => {
+  it('can have a range of ports and one address of the host', async () => {
     const range = { container_port: 8000, host_port: 45_000, host_port_end: 45_099, host_ip: '192.0.2.10' }
     const { body } = await add(range)
     expect(body.data[1]).to.deep.equal({

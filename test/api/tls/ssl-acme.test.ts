@@ -164,7 +164,7 @@ describe('TLS with certificates from an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('is slow (further changes of TLS are refused meanwhile)', async () => {
+    it('is slow (further changes of TLS are refused until it answers)', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })

@@ -51,7 +51,7 @@ describe('the rules for webhooks', () => {
       expect(refused.body.details.field).to.equal(field)
     })
 
-  it('refuse a webhook for events that the caller may not read', async () => {
+  it('refuse a webhook for events that the caller is not allowed to read', async () => {
     const key = await gateway.makeKey({ scopes: ['webhook:manage', 'task:read'] })
     const post = (events: string[]) =>
       gateway.request('POST', '/webhooks', {

@@ -206,7 +206,7 @@ describe('webhooks', function () {
     expect([unknown.status, unknown.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('refuse to repeat a delivery if the caller may not read its event', async () => {
+  it('refuse to repeat a delivery if the caller is not allowed to read its event', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await change('not for all')
     const first = await ended(id, 'delivered')

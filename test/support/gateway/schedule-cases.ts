@@ -68,7 +68,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
     })
 
-  it('can be set only with the scope for schedules, and by keys bound to containers only for these', async () => {
+  it('can be set only with the scope for schedules, and only for containers to which the key has access', async () => {
     const other = await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
     const bound = await lab.gateway.makeKey({ scopes: [`${kind}:*`], container_uuids: [other.uuid] })
     const reader = await lab.gateway.makeKey({ scopes: [...cases.lesser] })

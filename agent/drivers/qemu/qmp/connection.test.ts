@@ -132,7 +132,7 @@ describe('a connection to QEMU or to a guest agent', () => {
       expect(await ask()).to.equal('pong')
     })
 
-    it('does not open if the agent does not answer, answers another request, or sends too much', async () => {
+    it('does not open if the agent sends no answer, an answer to another request, or too much data', async () => {
       for (const said of ['', '{"return":1,"id":ID}\n', 'x'.repeat(mostLineBytes + 1)]) {
         await serve(({ id }, socket) => void socket.write(said.replace('ID', `${id}`)), '')
         expect(await codeOf(ask()), said.slice(0, 20)).to.equal('guest_agent_missing')

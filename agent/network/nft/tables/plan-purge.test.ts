@@ -114,34 +114,34 @@ describe('the purge of stale connections', () => {
     ])
   })
 
-  describe('before a new mapping is created', () => {
+  describe('if a new mapping is created', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
-      ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
+      ['if the new mapping leads to a different guest', single('udp', 3999, '10.64.0.3'), true],
       [
-        'if only the old mapping is on all host addresses, and the new mapping leads to another guest',
+        'if the old mapping is at all host addresses, the new one at a single address, and their guests differ',
         { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
         true,
       ],
       ['if the new mapping leads to the same guest as the old mapping', single('udp', 3000), false],
       ['if the port of the new mapping is above the ports of the connections', single('udp', 4000, '10.64.0.3'), false],
       ['if the port of the new mapping is below the ports of the connections', single('udp', 2999, '10.64.0.3'), false],
-      ['if the new mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
-      ['if the new mapping has another address family', single('udp', 3000, '2001:db8::3'), false],
+      ['if the new mapping has a different protocol', single('tcp', 3000, '10.64.0.3'), false],
+      ['if the new mapping has a different address family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
-      it(`${astray ? 'has to be finished' : 'may still be pending'} ${name}`, () => {
+      it(`${astray ? 'must end before the creation' : 'can end after the creation'} ${name}`, () => {
         const queue = new StaleFlowQueue(() => [])
         queue.add({ ...none, mappings: [waiting] })
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('may still be pending if the new mapping is on another host address', () => {
+    it('can end after the creation if the new mapping is at a different host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('has to be finished if a guest has lost its address and the new mapping leads to another address', () => {
+    it('must end before the creation if a guest lost its address and the mapping leads to a different address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)

@@ -49,7 +49,7 @@ describe('the nft ruleset', () => {
     for (const line of hooked) expect(line).to.match(own)
   })
 
-  it('applies the firewall of a guest before any rule accepts packets', () => {
+  it('applies the firewall of a guest before the first rule that accepts packets', () => {
     for (const [chain, jump] of [
       ['from_guest', 'firewall_from'],
       ['to_guest', 'firewall_to'],

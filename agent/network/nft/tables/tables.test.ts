@@ -55,7 +55,7 @@ describe('the note of a firewall (a chain named after the hash of its rules)', (
     told()
   })
 
-  it('is created once by noteFirewalls(), and not earlier, when the firewall is set', async () => {
+  it('is created only by the first noteFirewalls() that runs after the firewall was set', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
