@@ -33,7 +33,7 @@ describe('a fence (name of a lease and an epoch)', () => {
     it(`with epoch ${epoch} is ${verdict} if the highest epoch so far is ${highest}`, () =>
       expect(judgeEpoch(highest, epoch)).to.equal(verdict))
 
-  it('is refused with an error that contains the highest epoch so far if it is stale', () => {
+  it('is refused, if it is stale, with an error that contains the highest epoch so far', () => {
     const error = fromServiceError(toServiceError(staleEpoch({ work: 'drain', epoch: 3 }, 7)), {
       step: 's',
       left: true,

@@ -28,7 +28,7 @@ describe('berth doctor', () => {
     ['this machine if no host has a report', all, offline, '05:00:00'],
     ['this machine if the API key has no right to read the report', all, forbidden, '05:00:00'],
   ] as const)
-    it(`uses the time of ${name}`, async () => {
+    it(`takes the present time from ${name}`, async () => {
       const requests: ClientRequest[] = []
       const { facts, isAllUnchecked } = await readFacts(clientOf(answers, refusal, requests), nowMs)
       expect([facts.now, isAllUnchecked]).to.deep.equal([`2026-11-27 ${now}`, false])

@@ -26,7 +26,7 @@ describe('several selected guests in the panel', function () {
   }
   const region = () => page.getByRole('region')
 
-  it('are started unless they already run, and each guest whose start fails is shown and stays selected', async () => {
+  it('are started if they do not run yet, and guests whose start fails are shown and stay selected', async () => {
     const { fleet } = lab.gateway
     for (let at = 0; at < 50; at++)
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })

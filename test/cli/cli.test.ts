@@ -37,7 +37,7 @@ describe('the command line', () => {
   }
   const own = { BERTH_URL: '', BERTH_KEY: '' }
 
-  describe('while the tasks of a host must wait', () => {
+  describe('with a host whose agent does not run tasks', () => {
     it('with --no-wait, prints the answer of the gateway and does not wait for the task', async () => {
       const created = await json('guest', 'create', 'cli-a', ...createFlags, '--no-wait')
       expect(created.name).to.equal('cli-a')
@@ -73,7 +73,7 @@ describe('the command line', () => {
     })
   })
 
-  describe('while the tasks of a host run', () => {
+  describe('with a host whose agent runs tasks', () => {
     before(() => gateway.fleet.work('host-a'))
 
     it('waits until a guest is created', async () => {

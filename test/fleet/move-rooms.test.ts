@@ -12,7 +12,7 @@ describe('the resources that a move reserves on its target', () => {
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
 
-  it('stay reserved until the move ends', async () => {
+  it('stay reserved for a day after the start of the move', async () => {
     const store = await redis.openStore()
     const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
     const room: ReservedRoom = { hostId: 'target', uuid: 'u', limits, untilMs: steadyClock.now() + 1000 }

@@ -54,7 +54,7 @@ describe('a fleet that moves guests between hosts', function () {
       await lab.expectOnlyAt('host-b', guest)
     })
 
-  it('refuses, at gateway and agent, to move a running virtual machine that must not be shut down', async () => {
+  it('refuses to move a running virtual machine if it cannot move live and no shutdown is permitted', async () => {
     await lab.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.addGuest({ virtualization: 'kvm' })
     expect(await codeOf(lab.fleet.moveGuest(lab.requestFor(guest)))).to.equal('offline_required')

@@ -51,7 +51,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(acceleration === 'kvm' ? reason === '' : String(reason).length > 0).to.equal(true)
   })
 
-  it('can be created with a template id without -kvm, and answers SSH at its mapped port', async () => {
+  it('can be created with a template id that lacks the suffix -kvm, and answers SSH at its mapped port', async () => {
     const answer = await done(
       await gateway.request('POST', '/containers', {
         body: {

@@ -226,7 +226,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).atNextStart).to.deep.equal([])
   })
 
-  it('has a limit of read requests per second, and no limit if this setting is 0', async () => {
+  it('has the configured limit of read requests per second, and no limit if the limit is set to 0', async () => {
     const read = 'dd if=/dev/vda of=/dev/null bs=4k count=150 iflag=direct 2>/dev/null'
     const up = 'cut -d" " -f1 /proc/uptime'
     const seconds = async (): Promise<number> => {

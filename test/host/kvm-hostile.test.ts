@@ -223,7 +223,7 @@ describe('hostile virtual machines', function () {
   })
 
   /** The virtual machine is idle. The test writes to its disk in place of the system inside. */
-  describe('that write their disks directly', () => {
+  describe('with an idle operating system', () => {
     let uuid = ''
     const disk = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
     before(async () => {

@@ -107,7 +107,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       }
     })
 
-    it('keeps its UEFI variables and TPM state after a stop, but no process', async () => {
+    it('keeps its UEFI variables and TPM state after a stop, and leaves no process behind', async () => {
       const vars = join(volumeOf(uuid), 'vars.fd')
       const first = lstatSync(vars).ino
       expect(readFileSync(vars).equals(readFileSync('/usr/share/OVMF/OVMF_VARS_4M.ms.fd'))).to.equal(false)

@@ -69,7 +69,7 @@ describe('the nft and ip processes of the agent', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('are known to the agent by their PIDs, like the additional process for a long transaction', async () => {
+  it('have PIDs that the agent recognizes, even the additional process for a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {

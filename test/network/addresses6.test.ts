@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('guests get IPv6 addresses from the prefix that was found on the interface up0')
   })
 
-  it('works for a running guest with an on-link prefix, because the host answers for its neighbours', async () => {
+  it('works for a running guest with an on-link prefix, because the host answers NDP for the guest', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }

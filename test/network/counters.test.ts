@@ -150,7 +150,7 @@ describe('byte counters of guests', function () {
     ['was detached', () => agent.call('detach', plain)],
     ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`start at zero for a guest that gets the address of a guest that ${name} while the nft tables were missing`, async () => {
+    it(`start at zero for a new owner of an address whose old owner ${name} without nft tables`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')

@@ -61,7 +61,7 @@ describe('an agent', function () {
       await attach(a)
     })
 
-    it('ends only the connections of a removed mapping, even if it was removed while no agent ran', async () => {
+    it('ends only the connections of a removed mapping, even if no agent ran during the removal', async () => {
       const asked = (port: number): string => lab.answer(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)

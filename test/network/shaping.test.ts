@@ -186,7 +186,7 @@ describe('the network rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set immediately on a foreign interface, for example after a reboot by the guest itself', async () => {
+  it('are set immediately on a new interface that LXC created, for example when a guest reboots itself', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {

@@ -243,7 +243,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('succeeds if it is a rollback that is repeated after a kill during the replacement of the packages', () => {
+  it('succeeds if a rollback was killed while it replaced the packages, and is then repeated', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('succeeds if it is a rollback that is repeated after a kill just after the replacement of the packages', () => {
+  it('succeeds if a rollback was killed just after it had replaced the packages, and is then repeated', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))

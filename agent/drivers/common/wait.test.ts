@@ -12,7 +12,7 @@ describe('the wait until no items are left', () => {
     expect(performance.now() - begun).to.be.at.least(200)
   })
 
-  it('fails if this number stops decreasing, or if items remain at the timeout', async () => {
+  it('fails if the number of remaining items stops decreasing, or if items remain at the timeout', async () => {
     expect(await waitUntilNone(() => 3, options).catch(said)).to.equal('timed out waiting for it')
     let left = 1e9
     expect(await waitUntilNone(() => left--, { ...options, timeoutMs: 20 }).catch(said)).to.contain('timed out')

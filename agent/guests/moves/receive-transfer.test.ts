@@ -135,7 +135,7 @@ describe('the receiver of a guest from another host', () => {
     expect([kills, confirmed]).to.deep.equal([1, []])
   })
 
-  it('refuses an invalid description with the error of the check', async () => {
+  it('refuses an invalid description, and returns the error of the check', async () => {
     expect(codeOf(await sendData(connect().source, { kind: 'check' }, '{}'))).to.equal('guest_changed')
   })
 })

@@ -110,7 +110,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('can use the one or more host ports that a search for free ports has found', async () => {
+  it('can use the single port or the several ports that a search for free ports has found', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])

@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('uses the earlier uploaded certificate in the mode “uploaded” if the request contains none', async () => {
+    it('uses the earlier uploaded certificate in the mode “uploaded” if the request has no certificate', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)
