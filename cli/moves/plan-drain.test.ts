@@ -57,7 +57,7 @@ describe('a drain on the command line', () => {
 
   for (const [name, containers, state, failure] of [
     ['all guests were moved', [guest('w1', 'done'), guest('w2', 'skipped')], 'done', undefined],
-    ['a guest stays', mixed.slice(0, 2), 'done', '1 of 2 guests stay on the host'],
+    ['a guest stays on the host', mixed.slice(0, 2), 'done', '1 of 2 guests stay on the host'],
     ['it is paused', mixed, 'paused', 'the drain is paused'],
     ['it was canceled', [guest('w1', 'waiting')], 'canceled', 'the drain was canceled'],
   ] as const)

@@ -30,7 +30,12 @@ describe('a failed request of the client', () => {
     ['with DELETE is not repeated if its connection is lost', 'DELETE', lost, [undefined]],
     ['with PATCH is not repeated if its connection is lost', 'PATCH', lost, [undefined]],
     ['that was never sent is repeated with every method', 'DELETE', unsent, [500, 1000, undefined]],
-    ['is repeated if a repetition finds that the task of the first attempt still runs', 'POST', refused(409, 'task_running'), [undefined, 1000]],
+    [
+      'is repeated if a repetition finds that the task of the first attempt still runs',
+      'POST',
+      refused(409, 'task_running'),
+      [undefined, 1000],
+    ],
     ['is not repeated after an error of the program', 'GET', new TypeError('wrong'), [undefined]],
   ] as const)
     it(name, () => {

@@ -23,7 +23,11 @@ describe('the rebuilt manifest of Redis’ append-only files', () => {
       [base(2), increment(5)],
       [base(2), increment(5)],
     ],
-    ['is not created if some increments are possibly older than the base', [base(2), increment(2), increment(3)], undefined],
+    [
+      'is not created if some increments are possibly older than the base',
+      [base(2), increment(2), increment(3)],
+      undefined,
+    ],
     ['is not created if the first increment of the first base is missing', [base(1), increment(2)], undefined],
     [
       'is not created if an increment between two other increments is missing',

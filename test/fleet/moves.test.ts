@@ -230,7 +230,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('cancels a move if the target does not answer the reservation', async () => {
+  it('cancels a move if the target does not answer the request for a reservation', async () => {
     const guest = await lab.addGuest()
     const { reservations } = lab.target.domain.arrivals
     const reserve = reservations.expect.bind(reservations)

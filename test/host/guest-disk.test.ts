@@ -66,7 +66,7 @@ describe('disks of guests', function () {
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`permit a new password, a reinstallation and snapshot deletions if they are full because of ${what}`, async () => {
+    it(`permit a new password, a reinstallation and snapshot deletions when they are filled by ${what}`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })

@@ -112,7 +112,7 @@ describe('a hostile guest', function () {
     expect(runsPerl(machine, code)).to.equal(`${errno.ENOSYS}`)
   })
 
-  it('has one limit of network namespaces for all its users, and cannot use up those of other guests', async () => {
+  it('has one limit of network namespaces for all its users, and cannot use up other guests’ namespaces', async () => {
     const [machine, neighbour] = [await lab.started(), await lab.started()]
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)

@@ -204,7 +204,7 @@ describe('a gateway that moves running virtual machines', function () {
     await expectContinued(from, count)
   })
 
-  it('completes the move with one copy if agents and gateway are killed between hand-over and switch', async () => {
+  it('completes a move with one copy if agents and gateway are killed before the change of the owner', async () => {
     const { reply, from, to, count } = await begin()
     await withOneCopy(async () => {
       await pair.gateway.kill()
@@ -221,7 +221,7 @@ describe('a gateway that moves running virtual machines', function () {
     })
   })
 
-  it('continues the guest only on its new host if both agents are killed right after the switch', async () => {
+  it('continues the guest only on its new host if both agents are killed after the owner has changed', async () => {
     const { reply, from, to, count } = await begin()
     await withOneCopy(async () => {
       await waitFor(() => roleAt(to) === 'owner', { what: () => pair.logs(), intervalMs: 10 })

@@ -282,7 +282,7 @@ describe('the systemd units', function () {
     })
   })
 
-  it('shut the guest down before other services in a reboot, and start all of them again', async () => {
+  it('shut the guest down before other services in a reboot, and start the services and the guest again', async () => {
     await waitForHost('online')
     // The guest's init runs this command at the end of a clean shutdown. It reads the command at its start.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'

@@ -263,7 +263,7 @@ describe('scripts/up and scripts/down', function () {
     expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
   })
 
-  it('give Berth control of guests again that kept running while Berth was stopped', async () => {
+  it('give Berth control again over guests that kept running while Berth was stopped', async () => {
     script('scripts/up')
     expect(guestInits()).to.deep.equal(inits)
     expect(await statusOf('survivor')).to.equal('running')

@@ -45,7 +45,13 @@ describe('the start of a guest whose QEMU exists already', () => {
     ['accepts a guest that runs already', 'leaving', 'running', true, 'running'],
     ['boots a guest whose memory has not arrived completely', 'arriving', 'inmigrate', false, 'inmigrate'],
     ['boots a guest whose QEMU remained after an earlier move', undefined, 'postmigrate', false, 'postmigrate'],
-    ['boots a guest whose QEMU waits for memory although no move is in progress', undefined, 'inmigrate', false, 'inmigrate'],
+    [
+      'boots a guest whose QEMU waits for memory although no move is in progress',
+      undefined,
+      'inmigrate',
+      false,
+      'inmigrate',
+    ],
     ['does nothing for a running guest that is not moving', undefined, 'running', true, 'running'],
   ] as const)
     it(name, async () => {

@@ -35,7 +35,8 @@ describe('the obstacles to a live move', () => {
     ['a newer QEMU', { version: '10.0.2' }],
     ['a newer patch of QEMU', { version: '7.2.22' }],
   ] as const)
-    it(`do not exist if the target has ${name}`, () => expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([]))
+    it(`do not exist if the target has ${name}`, () =>
+      expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([]))
 
   for (const [name, change, obstacle] of [
     ['a different acceleration', { acceleration: 'tcg' }, 'it runs with kvm, but the target uses tcg'],
@@ -57,7 +58,11 @@ describe('the obstacles to a live move', () => {
     ],
     ['too little free memory', { availableBytes: 300 * mib }, 'the target has only 300 MiB of free memory'],
     ['a lower memory limit for the guest', { limitMib: 256 }, 'its memory limit was lowered since it was started'],
-    ['a lower processor limit for the guest', { limitProcessors: 0 }, 'its processor limit was lowered since it was started'],
+    [
+      'a lower processor limit for the guest',
+      { limitProcessors: 0 },
+      'its processor limit was lowered since it was started',
+    ],
     [
       'a different private address for the guest',
       { nic: { ...nic, ipv4: '10.64.0.9' }, devices: 'def' },
@@ -69,7 +74,8 @@ describe('the obstacles to a live move', () => {
       'the private network of the target is different',
     ],
   ] as const)
-    it(`exist if the target has ${name}`, () => expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([obstacle]))
+    it(`exist if the target has ${name}`, () =>
+      expect(planObstacles(guest, { ...target, ...change })).to.deep.equal([obstacle]))
 
   it('do not exist for a different processor if QEMU translates the instructions (tcg)', () => {
     const other = { processor: { ...processor, vendor: 'AuthenticAMD' }, acceleration: 'tcg' } as const

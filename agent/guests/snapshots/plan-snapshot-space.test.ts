@@ -60,12 +60,7 @@ describe('the space of a guest’s snapshots', () => {
   for (const [name, measured, retained, expected] of [
     ['the measured space if this is less than the space limit', 12, 5, 12],
     ['at most the space limit of the snapshots plus the size of the disk', 80, 5, 30],
-    [
-      'at most the size of the disk plus the space of older snapshots that already exceed the space limit',
-      80,
-      25,
-      35,
-    ],
+    ['at most the size of the disk plus the space of older snapshots that already exceed the space limit', 80, 25, 35],
   ] as const)
     it(`raises the disk limit after a new snapshot by ${name}`, () => {
       const raised = planRaised(guestOf({ retainedBytes: retained }), { measured: measured * gib, diskBytes: 10 * gib })

@@ -116,7 +116,7 @@ describe('a list of guests', () => {
     ])
   })
 
-  it('shows the owners of guests only to callers that have the right scope and are not bound to containers', async () => {
+  it('shows the owners of guests only to callers with the right scope that are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]

@@ -40,12 +40,7 @@ describe('a sub-user’s change of a port mapping', () => {
       {},
     ],
     ['can change the description only with full permission', { description: 'x' }, { description: 'x' }, 'description'],
-    [
-      'can change the protocol only with full permission',
-      { protocol: 'udp' },
-      { protocol: 'udp' },
-      'protocol',
-    ],
+    ['can change the protocol only with full permission', { protocol: 'udp' }, { protocol: 'udp' }, 'protocol'],
     ['must not change the host port', { host_port: 30_001 }, 'host_port', 'host_port'],
     ['must not change the last host port', { host_port_end: 30_005 }, 'host_port_end', 'host_port_end'],
     ['must not change the host address', { host_ip: '192.0.2.2' }, 'host_ip', 'host_ip'],

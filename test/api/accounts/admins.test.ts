@@ -163,7 +163,7 @@ describe('administrators', () => {
       expect(await setUp(token)).to.deep.equal([404, 'not_found'])
     })
 
-    it('cannot have the name of another administrator in a different case', async () => {
+    it('cannot have the name of another administrator, even in a different case', async () => {
       await makeAdmin(gateway, 'ada2')
       const body = { username: 'ADA2', password }
       expect((await gateway.request('POST', '/admins', { body })).body.code).to.equal('name_conflict')

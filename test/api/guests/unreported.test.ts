@@ -4,7 +4,7 @@ import { GuestRegistry } from '../../../gateway/fleet/placement/guest-registry.j
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /** The guest was created by another gateway while this one did not reach the guest's host. */
-describe('a container that its offline host has not reported', function () {
+describe('a container that its host has not reported yet', function () {
   let gateway: TestGateway
   const [uuid, name, id] = [randomUUID(), 'elsewhere', 7001]
   before(async () => {
@@ -19,7 +19,7 @@ describe('a container that its offline host has not reported', function () {
     return [status, body.code as string]
   }
 
-  it('leads to the answer “host_offline” instead of “not_found”', async () => {
+  it('leads to the answer “host_offline” instead of “not_found” while its host is offline', async () => {
     for (const ref of [uuid, uuid.toUpperCase(), name.toUpperCase(), id]) {
       expect(await answerTo('GET', String(ref))).to.deep.equal([503, 'host_offline'])
       expect(await answerTo('DELETE', `${ref}/delete`)).to.deep.equal([503, 'host_offline'])
@@ -41,7 +41,7 @@ describe('a container that its offline host has not reported', function () {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('leads to the answer “host_offline” even if its host is online but has not reported it yet', async () => {
+  it('leads to the answer “host_offline” even if its host is already online', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const

@@ -108,7 +108,7 @@ describe('a drain of a host over HTTP', () => {
       .match(/^the virtual machine cannot move while it runs: /)
   })
 
-  it('moves stopped virtual machines, and shows why running virtual machines cannot move and stay', async () => {
+  it('moves stopped virtual machines, and shows why running virtual machines stay on the host', async () => {
     await gateway.fleet.runMachines(...hosts)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'running' })
     const { uuid } = await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'stopped', status: 'stopped' })
