@@ -24,7 +24,7 @@ describe('the required answers of other gateways to a write', () => {
       10_100,
     ],
     [
-      'include one for each other connected gateway, even an unknown one, soon after this gateway has connected',
+      'include an answer of each connected gateway, even an unknown one, soon after this gateway has connected',
       { trusted: { a: 10_100 }, others: 2, connectedMs: nowMs - 100 },
       ['a'],
       2,

@@ -150,7 +150,7 @@ describe('byte counters of guests', function () {
     ['was detached', () => agent.call('detach', plain)],
     ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`start at zero for a new owner of an address whose old owner ${name} without nft tables`, async () => {
+    it(`start at zero for a new owner of an address if the old owner ${name} while nft had no tables`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')

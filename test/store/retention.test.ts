@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps a caller in the list of callers if this caller adds an entry while other callers are removed', async () => {
+  it('keeps a caller in the list of callers if this caller adds an entry while callers are removed', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)

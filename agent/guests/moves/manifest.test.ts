@@ -167,7 +167,7 @@ describe('the limit on sizes in the description of a moved guest', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 
-  it('limits each size that raises the disk limit to the size of the received data', () => {
+  it('limits sizes that raise the disk limit, so that none exceeds the size of the received data', () => {
     const { document } = boundSpace(manifest, 8)
     expect(document.snapshotSpace).to.include({ retainedBytes: 8, allowanceBytes: 8 })
     expect(document.extraBytes).to.equal(8)

@@ -18,7 +18,7 @@ const record = (
 
 describe('the start or change of a suspension', () => {
   for (const [name, before, mode, resumes, wanted] of [
-    ['starts a guest that was running again when the suspension ends', record('running'), 'stop', true, undefined],
+    ['lets a guest that was running start again when the suspension ends', record('running'), 'stop', true, undefined],
     ['leaves a stopped guest stopped when the suspension ends', record('stopped'), 'stop', false, undefined],
     ['leaves a running guest running in the mode "network"', record('running'), 'network', false, undefined],
     [

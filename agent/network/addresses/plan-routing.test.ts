@@ -99,7 +99,7 @@ describe('a change of IPv6 prefixes', () => {
     ['remove a prefix from which a guest has an address', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
     ['set a first prefix while guests use NAT66', [nat], [routed], ['fd62::5'], 'allowed'],
     [
-      'remove a prefix if the only address of a guest was outside all prefixes before',
+      'remove a prefix if the only address of a guest was already outside all prefixes',
       [routed],
       [],
       ['2001:db8:9::5'],

@@ -188,7 +188,7 @@ describe('the access check of every route', function () {
       expected: () => 'in',
     },
     {
-      name: 'accepts an administrator with a lower role on the routes of this role, and answers 403 on others',
+      name: 'accepts an administrator with a lower role on the routes of this role, and answers 403 on other routes',
       of: bySession(() => () => calls.admin(`admin-${++accountCount}`, 'support')),
       expected: (route) => {
         const needsNoScope = ['any', 'session'].includes(route.scope)

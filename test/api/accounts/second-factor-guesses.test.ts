@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('are limited per device until its next successful login, in any sequence of attempts by all devices', async () => {
+  it('are limited per device until its next successful login, whatever the sequence of attempts', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },

@@ -29,7 +29,7 @@ describe('port mappings of a container', () => {
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('get a free host port if the request contains the host port 0 or none, for TCP and for UDP', async () => {
+  it('get a free host port if the request contains no host port or the port 0, for TCP and for UDP', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
