@@ -1,4 +1,4 @@
-// Only the errors: every command loads this module, but not every command sends requests.
+// Imports only the errors: every command loads this module, but not every command sends requests.
 import {
   RefusedError,
   TimeoutError,
@@ -7,7 +7,7 @@ import {
   type Refusal,
 } from '../client/http/errors.js'
 
-/* Errors that the program reports, and its exit codes. The codes never change, because docs/cli.md documents them. */
+/* Errors that the program reports. Comments with `@throws {CliError}` name the exit code. The codes never change. */
 
 export const exitCodes = {
   ok: 0,
@@ -84,7 +84,7 @@ const hints: Readonly<Record<string, string>> = {
   address_denied: 'use an address that the key and the access policy allow',
 }
 
-/** The gateway does not know the endpoint of a command. */
+/** Hint for the user if the gateway does not know the endpoint of a command. */
 const otherVersion =
   'the gateway has another version than this program: compare berth gateway version and berth --version'
 

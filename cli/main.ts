@@ -20,7 +20,7 @@ const surroundings: Surroundings = {
   readFile: readOnce,
 }
 
-/** Replaces the only character outside ASCII that the program itself prints, if the locale has another encoding. */
+/** Replaces the only non-ASCII character of the program's own texts if the locale's encoding is not UTF-8. */
 function displayable(text: string): string {
   const { LC_ALL: all, LC_CTYPE: type, LANG: language } = process.env
   return /^$|utf-?8/i.test(all || type || language || '') ? text : text.replaceAll('…', '~')
@@ -73,5 +73,5 @@ function report(cause: unknown): ExitCode {
 /** https://no-color.org: any value except an empty one turns colors off. */
 const useColor = (): boolean => process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb'
 
-// The single file of the program is a CommonJS module, which has no top-level await.
+// The program is bundled into one CommonJS module. Such modules have no top-level await.
 void run().then((code) => process.exit(code))

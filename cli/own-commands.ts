@@ -94,7 +94,7 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
     })
 }
 
-/** Adds commands that use the consoles of guests for other purposes than a terminal. */
+/** Adds commands that use consoles of guests, but without a terminal. */
 function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
   add(
     'run <guest> [command...]',

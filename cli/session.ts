@@ -28,7 +28,7 @@ export async function openSession(surroundings: Surroundings, options: GlobalOpt
   return { client, names: new Names(client) }
 }
 
-/** Returns a client that fails at once if it cannot connect, since the user waits. */
+/** Returns a client that fails at once if it cannot connect, because the user is waiting. */
 export function openClient(connection: Connection, { hasProgress, writeError }: Surroundings): BerthClient {
   const onRetry = ({ message }: Error, delayMs: number): void => {
     if (hasProgress) writeError(`${printable(message)}: trying again in ${Math.ceil(delayMs / 1000)} s\n`)
@@ -36,14 +36,14 @@ export function openClient(connection: Connection, { hasProgress, writeError }: 
   return new BerthClient({ ...connection, connectAttempts: 1, onRetry })
 }
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 export function outputOptions(options: GlobalOptions, command: string, width: number | undefined): OutputOptions {
   const form = outputForms.find((one) => one === (options.output ?? 'table'))
   if (form === undefined) throw usageError(`-o: ${options.output} must be one of ${outputForms.join(', ')}`)
   return { form, isQuiet: options.quiet ?? false, columns: options.columns, width, command }
 }
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 export function timeoutOf({ timeout }: GlobalOptions): number | undefined {
   if (timeout === undefined) return undefined
   const ms = parseDuration(timeout)

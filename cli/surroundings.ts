@@ -11,6 +11,6 @@ export interface Surroundings {
   readonly writeOut: (text: string | Uint8Array) => void
   readonly writeError: (text: string) => void
   nowMs(): number
-  /** Reads a file; `-` is the standard input. @throws {CliError} usage */
+  /** Reads a file; `-` is the standard input. @throws {CliError} `usage` */
   readonly readFile: (path: string) => string
 }

@@ -105,7 +105,7 @@ export class BerthClient {
     return this.#sender.open(request)
   }
 
-  /** Returns the rows of a list, and requests one page after another. Rows that are added meanwhile may be missing. */
+  /** Returns the rows of a list, and requests one page after another. Rows that are added meanwhile can be missing. */
   async *rows<P extends ListPath>(
     path: P,
     { pageSize = 200, ...given }: Partial<RequestOf<P, 'GET'>> & { readonly pageSize?: number } = {},
@@ -118,12 +118,12 @@ export class BerthClient {
     }
   }
 
-  /** Returns events, and continues after the last one when the connection is lost. */
+  /** Returns events. After a lost connection, continues with the event that follows the last received one. */
   events(options: EventOptions = {}): AsyncGenerator<BerthEvent> {
     return streamEvents((request, maxSilenceMs) => this.#sender.open(request, maxSilenceMs), options)
   }
 
-  /** Waits until a task has ended, and returns it even if it failed. @throws {TimeoutError} and as `send` */
+  /** Waits until a task has ended, and returns the task, even a failed one. @throws {TimeoutError} and as `send` */
   followTask(id: string, { onProgress, timeoutMs = Infinity, signal }: FollowOptions = {}): Promise<Task> {
     const request = { method: 'GET', path: `/tasks/${encodeURIComponent(id)}`, ...(signal && { signal }) }
     return pollUntilEnd<Task>({
@@ -137,7 +137,7 @@ export class BerthClient {
   }
 
   /**
-   * Waits until all tasks that an answer has started were done, and returns them.
+   * Waits until all tasks that a request has started have succeeded, and returns these tasks.
    * @throws {TaskFailedError} @throws {TimeoutError} and as `send`
    */
   async waitForTasks({ status, data }: Pick<Answer, 'status' | 'data'>, options: FollowOptions = {}): Promise<Task[]> {

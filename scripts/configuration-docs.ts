@@ -61,7 +61,7 @@ function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }:
 }
 
 interface Entry {
-  /** For each key with this meaning: a line with its name, limits and default. */
+  /** One line for each key to which `meaning` applies: its name, limits and default. */
   readonly keys: string[]
   readonly meaning: string
 }

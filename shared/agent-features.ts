@@ -1,13 +1,13 @@
 /**
- * Optional functions of agents. An agent lists its functions in its description. A gateway only calls functions in this
- * list, because an older agent does not know the others.
+ * Optional functions of agents. Each agent reports the functions that it has. A gateway only calls functions that the
+ * agent has reported, because an older agent does not know newer functions.
  * - `upgrade`: the agent can install another version of itself; only for hosts that their gateway installed.
  * - `move`: the host can send containers to other hosts and receive them.
  * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.
  * - `move-live`: the host can send and receive virtual machines while they run.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
  *   to older agents, which ignore them.
- * - `list-usage`: the agent can list the resource usage of all its guests. Older agents do not report it.
+ * - `list-usage`: the agent can list the resource usage of all its guests.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  * - `labels`: guests have tags, a note and a protection against deletion.
  * - `undelete`: a deleted guest can be retained for some time, so that its deletion can be undone.

@@ -70,7 +70,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // The entry may belong to a newer connection with the same address and port. It then stays.
+    // The entry stays if it belongs to a newer connection with the same address and port.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

@@ -1,5 +1,5 @@
 /**
- * Number of a host's newest operations that the gateway lists. An agent sends as many of them when the gateway starts
- * to watch it again. Older operations are requested one by one.
+ * Number of newest operations of a host that the gateway lists. When the gateway connects to the agent, the agent sends
+ * these operations. The gateway requests older operations one by one.
  */
 export const listedOperations = 5000

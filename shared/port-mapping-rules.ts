@@ -12,7 +12,7 @@ export interface WantedMapping {
   readonly protocol: string
   /** Address of the host. Empty stands for every local address. */
   readonly hostIp: string
-  /** First host port. 0: the agent chooses it. */
+  /** First host port. 0: the agent chooses the port. */
   readonly hostPort: number
   /** Last host port. 0: the host range is as long as the container range; without a container range, it is one port. */
   readonly hostPortEnd: number
@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Computes the last port of each moved range. The range keeps its length. If the first port is 0, so is the last. */
+/** Computes the last port of each moved range, whose length stays. If the first port is 0, the last port is 0. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)

@@ -1,6 +1,6 @@
 import { BerthError } from './errors.js'
 
-/** Maximum number of callers in memory. If there are more, the oldest entries are dropped. */
+/** Maximum number of callers in memory. If there are more callers, the oldest entries are dropped. */
 const maxCallers = 50_000
 
 export interface Rate {

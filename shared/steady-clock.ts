@@ -43,12 +43,12 @@ export class SteadyClock {
     return this.#jump ? monotonicMs + this.#offsetMs : wallMs
   }
 
-  /** Returns the earlier of wall clock and steady time, in ms since 1970. All times before it have certainly passed. */
+  /** Returns the earlier of wall clock and steady time, in ms since 1970. All times before the result have passed. */
   earliest(): number {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** Returns the later of wall clock and steady time, in ms since 1970. No time after it has been reached yet. */
+  /** Returns the later of wall clock and steady time, in ms since 1970. No time after the result was reached yet. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }

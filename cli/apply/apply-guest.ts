@@ -38,7 +38,7 @@ export async function createGuest(context: ApplyContext, wanted: WantedItem): Pr
   await converge(context, marked, uuid)
 }
 
-/** @throws {CliError} conflict if the guest needs other changes than those that were shown */
+/** @throws {CliError} `conflict` if the guest now needs other changes than those that the user has seen */
 export async function changeGuest(context: ApplyContext, { wanted, current }: Alteration): Promise<void> {
   await waitUntilCreated(context, current)
   const { current: now } = await readState(context, wanted, current.id)
@@ -47,7 +47,7 @@ export async function changeGuest(context: ApplyContext, { wanted, current }: Al
   await converge(context, wanted, current.id)
 }
 
-/** Waits for a creation that an earlier run has started. @throws {CliError} failed if it fails */
+/** Waits until an earlier run has created the guest. @throws {CliError} `failed` if the creation fails */
 export async function waitUntilCreated({ client, following }: ApplyContext, guest: CurrentItem): Promise<void> {
   if (guest.status !== 'creating') return
   const request = { method: 'GET', path: `/containers/${encodeURIComponent(guest.id)}` }

@@ -51,7 +51,7 @@ export async function applyPlan(context: ApplyContext, plan: Plan, progress: Pro
   return count
 }
 
-/** Reads the names of guests again, because keys need the UUIDs of new guests. */
+/** Reads the names of guests again, because requests for API keys need the UUIDs of new guests. */
 async function readNames({ client }: ApplyContext): Promise<ApplyContext['names']> {
   const options = { sections: new Set<string>(), needsFirewall: () => false, isLenient: true }
   return (await readPresent(client, options)).names

@@ -33,7 +33,7 @@ export interface Form {
   parts?(wanted: unknown, current: unknown): Parts
 }
 
-/** One line of text for each part of a value that differs. */
+/** The difference between two values. Each entry is the text of one part, such as a port mapping. */
 export interface Parts {
   readonly removed: readonly string[]
   readonly added: readonly string[]
@@ -149,8 +149,8 @@ export const url: Form = {
 }
 
 /**
- * Calls a check that the gateway and the agent also make.
- * @param root name that stands for the value itself in the check's errors; empty: there is no such name
+ * Calls a check that gateway and agent use, too. Converts its error to an error with a path in the fleet file.
+ * @param root name of the value itself in the field names of the check's errors; empty: they do not contain it
  * @throws {InvalidValue} with the path of the refused field
  */
 export function checked<T>(check: () => T, root = ''): T {

@@ -23,8 +23,8 @@ import { firewall, placement } from './network-forms.js'
 /* The kinds of objects in a fleet file, and their fields. */
 
 /**
- * How a field is changed. `initial`: only used for a new guest. `fixed`: cannot be changed. Each other word names the
- * request that changes the field; `item` changes the object itself.
+ * How a field is changed. `initial`: the field is only used for a new guest. `fixed`: it cannot be changed. `item`: the
+ * request that changes the object contains it. Other words name the request for a setting of a guest.
  */
 export type ChangeKind = 'initial' | 'fixed' | 'item' | GuestSetting
 export type GuestSetting = 'limits' | 'labels' | 'expiry' | 'traffic' | 'snapshots' | 'devices' | 'ports' | 'firewall'

@@ -142,7 +142,7 @@ export interface MappingDifference {
   readonly renamed: readonly Renamed[]
 }
 
-/** Compares mappings. If Berth chooses the host port of a wanted mapping, every present host port is right. */
+/** Compares mappings. A wanted mapping without a host port matches a present mapping with any host port. */
 export function compareMappings(wanted: readonly Mapping[], current: readonly Mapping[]): MappingDifference {
   const free = new Set(current.keys())
   const pairs = bestFirst(wanted, current).map((mapping) => {
@@ -159,7 +159,7 @@ export function compareMappings(wanted: readonly Mapping[], current: readonly Ma
   }
 }
 
-/** Sorts mappings with a host port to the front, because such a mapping fits only one present mapping. */
+/** Mappings with a host port come first, because each fits only one present mapping. Known descriptions come next. */
 function bestFirst(wanted: readonly Mapping[], current: readonly Mapping[]): Mapping[] {
   const score = (mapping: Mapping): number =>
     (mapping.hostPort === 0 ? 2 : 0) + (current.some(({ description }) => description === mapping.description) ? 0 : 1)

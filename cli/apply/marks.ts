@@ -1,8 +1,8 @@
 import type { Fields } from './kinds.js'
 
 /*
- * The tag that marks guests which apply has created. Each set of a fleet file has its own tag. Without this, files of
- * different sets would delete each other's guests.
+ * The tag of guests that `berth apply` has created. The tag contains the name of the file's set. With one tag for all
+ * sets, files of different sets would delete each other's guests.
  */
 
 const prefix = 'berth.apply:'
@@ -15,11 +15,11 @@ export const markOf = (set: string): string => `${prefix}${set}`
 
 export const isMark = (tag: string): boolean => tag.startsWith(prefix)
 
-/** Adds the tags of sets to the tags of an object, because a file does not list them. No `tags`: adds nothing. */
+/** Adds the tags of sets (`marks`) to `tags`, because a file does not list them. Without `tags`, adds nothing. */
 export function withMarks(fields: Fields, marks: readonly string[]): Fields {
   const { tags } = fields as { tags?: readonly string[] }
   return tags === undefined ? fields : { ...fields, tags: [...new Set([...tags, ...marks])].sort() }
 }
 
-/** Returns the fields of a new guest, to whose tags the tag of its set is added. */
+/** Adds the tag of the set to the tags of a new guest. */
 export const withMark = (fields: Fields, set: string): Fields => withMarks({ tags: [], ...fields }, [markOf(set)])

@@ -37,7 +37,7 @@ export interface Plan {
 
 export interface Present {
   readonly items: readonly CurrentItem[]
-  /** Names of the hosts by their ids; undefined: the key cannot read hosts. */
+  /** Names of the hosts by their ids; undefined: the API key is not allowed to read hosts. */
   readonly hosts: ReadonlyMap<string, string> | undefined
 }
 

@@ -10,7 +10,7 @@ import type { WantedItem } from './plan-wanted.js'
 
 type ItemRequest = Pick<ClientRequest, 'method' | 'path' | 'body'>
 
-/** Returns the request that creates an object. @throws {CliError} not found if it names an unknown guest */
+/** Returns the request that creates an object. @throws {CliError} `notFound` if the object names an unknown guest */
 export function createRequest({ kind, name, fields }: WantedItem, names: NamesOfIds): ItemRequest {
   const given = kind.fields.filter((field) => fields[field.name] !== undefined && !field.isAddedLater)
   const own = kind.nameField === undefined ? {} : { [kind.nameField]: name }
@@ -74,7 +74,7 @@ const settingPaths: Readonly<Record<Exclude<GuestSetting, 'ports'>, { method: st
   firewall: { method: 'PUT', path: '/firewall' },
 }
 
-/** Returns the requests that change a guest, in their order. */
+/** Returns the requests that change a guest, in the order in which they are sent. */
 export function guestRequests(wanted: WantedItem, current: CurrentItem): ItemRequest[] {
   const fields = differingFields(wanted, current)
   const path = `/containers/${encodeURIComponent(current.id)}`
@@ -88,7 +88,7 @@ export function guestRequests(wanted: WantedItem, current: CurrentItem): ItemReq
   return [...settings, ...mappingRequests(`${path}/port-mappings`, fields, current.fields)]
 }
 
-/** Returns the requests for mappings. The highest position comes first, because a removal moves later mappings. */
+/** Returns the requests for mappings. Removes the highest position first, because a removal changes later positions. */
 function mappingRequests(path: string, { ports: wanted }: Fields, { ports: current }: Fields): ItemRequest[] {
   if (wanted === undefined) return []
   const { added, removed, renamed } = compareMappings(wanted as Mapping[], current as Mapping[])

@@ -134,7 +134,7 @@ function nameProblem({ noun }: Kind, name: unknown): string | undefined {
   }
 }
 
-/** A list of allowed images limits the images of a customer, even if it is empty. */
+/** If the file lists the allowed images of a customer, the limit takes effect, even if the list is empty. */
 function withImageLimit({ noun }: Kind, fields: Fields): Fields {
   const isImplied = noun === 'customer' && fields['allowed_images'] !== undefined
   return isImplied ? { image_limit_configured: true, ...fields } : fields

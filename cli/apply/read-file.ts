@@ -16,7 +16,7 @@ type Yaml = typeof import('../yaml.js')
 type Document = ReturnType<Yaml['parseAllDocuments']>[number]
 type Lines = InstanceType<Yaml['LineCounter']>
 
-/** @throws {CliError} usage with the position of each syntax error */
+/** @throws {CliError} `usage` with the position of each syntax error */
 export async function readFleetFile(name: string, text: string): Promise<FleetFile> {
   const { parseAllDocuments, LineCounter } = await import('../yaml.js')
   const lineCounter = new LineCounter()
@@ -34,7 +34,7 @@ export async function readFleetFile(name: string, text: string): Promise<FleetFi
   }
 }
 
-/** @throws {CliError} usage if an alias is unknown, or if aliases make the document too large */
+/** @throws {CliError} `usage` if an alias is unknown, or if aliases make the document too large */
 function valueOf(name: string, document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: 100 }) as unknown

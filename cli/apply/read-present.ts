@@ -17,22 +17,22 @@ export interface ReadOptions {
   readonly sections: ReadonlySet<string>
   /** True if the firewall of a guest with this name is needed. */
   readonly needsFirewall: (name: string) => boolean
-  /** True to leave out sections that the key cannot read. */
+  /** True to leave out sections that the API key is not allowed to read. */
   readonly isLenient: boolean
 }
 
 export interface PresentFleet {
   readonly items: readonly CurrentItem[]
   readonly names: NamesOfIds
-  /** Names of the hosts by their ids; undefined: the key cannot read hosts. */
+  /** Names of the hosts by their ids; undefined: the API key is not allowed to read hosts. */
   readonly hosts: ReadonlyMap<string, string> | undefined
-  /** Sentences about parts that could not be read. */
+  /** Sentences about firewalls that could not be read. */
   readonly unread: readonly string[]
-  /** Sentences about parts that the key cannot read. */
+  /** Sentences about sections that the API key is not allowed to read. */
   readonly forbidden: readonly string[]
 }
 
-/** @throws {CliError} if the gateway cannot be reached or refuses a request that is needed */
+/** @throws {CliError} if the gateway cannot be reached, or refuses a request that must succeed */
 export async function readPresent(client: Sender, options: ReadOptions): Promise<PresentFleet> {
   const hostRows = await readRows(client, '/hosts', true)
   const guestRows = (await readRows(client, '/containers', false)) as Row[]

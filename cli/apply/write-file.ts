@@ -1,6 +1,6 @@
-/* Writes fleet files. Names and notes may come from customers. */
+/* Writes fleet files. */
 
-/** Control characters, and characters that change the direction of text. They could disturb the terminal. */
+/** Control characters, and characters that change the direction of text. In texts of customers, they can be attacks. */
 const unprintable = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 const isUnprintable = (text: string): boolean => text.search(unprintable) >= 0
 

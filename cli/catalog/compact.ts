@@ -81,7 +81,7 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
   }
 }
 
-/** The text of `sort` names columns of the result, not flags. */
+/** The text of `sort` names columns of the result, so they are not replaced by the names of flags. */
 function textOf({ field, text }: Flag, context: WordingContext): string {
   return wordingOf(text, field === 'sort' ? { ...context, flags: [] } : context)
 }
@@ -93,7 +93,7 @@ function resolved(schema: Schema, document: ApiDocument): Schema {
   return { ...resolved(found, document), ...(schema.description && { description: schema.description }) }
 }
 
-/** Returns the flags of an operation. If a field of the body is also a parameter of the query, both have one flag. */
+/** Returns the flags of an operation. A field of the body has no flag if the query has a parameter of the same name. */
 function flagsOf({ parameters = [] }: DocumentedOperation, body: Schema, document: ApiDocument): Flag[] {
   const full = (schema: Schema): Schema => {
     const own = resolved(schema, document)
@@ -133,7 +133,7 @@ function labelOf(segment: string): string {
   return labels[segment] ?? segment.replace(/s$/, '')
 }
 
-/** The required name of a new object is an argument. */
+/** Returns an argument for the name of a new object if the request requires a name. */
 function mainField({ method, path }: Entry, { required = [] }: Schema): Argument[] {
   const field = ['name', 'username'].find((name) => required.includes(name))
   return method === 'POST' && field !== undefined && !/login|custom/.test(path)

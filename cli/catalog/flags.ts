@@ -58,7 +58,7 @@ export function flagOf(field: string, schema: Schema, { place, isRequired }: Fie
   }
 }
 
-/** Returns the allowed values, and the kind of objects that values name. */
+/** Returns the allowed values, or the kind of object that a value names. */
 function namedValues(value: Schema, names: Named | undefined): Pick<Flag, 'values' | 'names'> {
   return { ...(value.enum && { values: value.enum }), ...(names && value.type !== 'object' && { names }) }
 }

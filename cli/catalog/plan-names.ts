@@ -22,7 +22,7 @@ const nouns: Readonly<Record<string, string>> = {
   ipv6: 'ipv6',
 }
 
-/** Names of operations whose derived names read badly, or whose derived name another operation has, too. */
+/** Names of operations whose derived name is hard to read or is not unique. */
 const exceptions: Readonly<Record<string, string>> = {
   actOnContainers: 'guest batch',
   addCustomImage: 'image add',

@@ -26,7 +26,7 @@ export interface ApplyRun {
 
 /**
  * Shows the difference between a fleet file and the fleet, and applies the file after a confirmation.
- * @throws {CliError} usage if the file is wrong, conflict after a dry run with differences, failed if a change failed
+ * @throws {CliError} `usage` if the file is wrong, `conflict` if a dry run finds changes, `failed` if a change fails
  */
 export async function runApply(run: ApplyRun): Promise<void> {
   checkOptions(run)
@@ -45,7 +45,7 @@ export async function runApply(run: ApplyRun): Promise<void> {
   await carryOut(run, { client, wanted, fleet, plan })
 }
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 function checkOptions({ options, isDryRun, surroundings }: ApplyRun): void {
   const { form } = outputOptions(options, 'apply', surroundings.width)
   if (form !== 'table' && (form !== 'json' || !isDryRun)) throw usageError('-o: only json with --dry-run is possible')
@@ -54,7 +54,7 @@ function checkOptions({ options, isDryRun, surroundings }: ApplyRun): void {
 
 const maxProblems = 50
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 function refuseProblems(file: FleetFile, problems: readonly Problem[]): void {
   if (problems.length === 0) return
   const lines = problems.slice(0, maxProblems).map((problem) => file.describe(problem))
@@ -83,14 +83,14 @@ function show({ options, surroundings }: ApplyRun, plan: Plan, { unread }: Prese
   if (plan.changes.length + plan.unfinished.length === 0) surroundings.writeError('Nothing to change.\n')
 }
 
-/** @throws {CliError} conflict if something would change */
+/** @throws {CliError} `conflict` if something would change */
 function endDryRun({ changes }: Plan, { unread }: PresentFleet): void {
   if (changes.length > 0)
     throw new CliError(exitCodes.conflict, `the fleet differs from the file: ${countsText(changes)}`)
   refuseUnread(unread)
 }
 
-/** @throws {CliError} failed */
+/** @throws {CliError} `failed` if firewalls could not be read */
 function refuseUnread(unread: readonly string[]): void {
   if (unread.length > 0) throw new CliError(exitCodes.failed, 'not everything could be compared with the file')
 }
@@ -102,7 +102,7 @@ interface Work {
   readonly plan: Plan
 }
 
-/** Applies a plan after a confirmation. @throws {CliError} failed if a change failed */
+/** Applies a plan after a confirmation. @throws {CliError} `failed` if a change failed */
 async function carryOut(run: ApplyRun, { client, wanted, fleet, plan }: Work): Promise<void> {
   const { surroundings, options, isConfirmed } = run
   if (plan.changes.length + plan.unfinished.length === 0) return refuseUnread(fleet.unread)
@@ -123,7 +123,7 @@ async function carryOut(run: ApplyRun, { client, wanted, fleet, plan }: Work): P
   refuseUnread(fleet.unread)
 }
 
-/** @throws {CliError} failed if a change failed */
+/** @throws {CliError} `failed` if a change failed */
 function endRun({ all, failed }: Outcome, surroundings: Surroundings): void {
   if (failed > 0)
     throw new CliError(exitCodes.failed, `${failed} of ${all} changes failed`, 'run the same command to try again')

@@ -29,7 +29,7 @@ interface Copy extends CopyPlan {
   readonly progress: CopyProgress
   readonly signal: AbortSignal
   readonly onSkip: (message: string) => void
-  /** Shows errors of the programs in the guest. */
+  /** Shows the error output of the commands in the guest. */
   readonly errors: (bytes: Buffer) => Promise<void>
 }
 
@@ -102,7 +102,7 @@ async function download(copy: Copy): Promise<void> {
     errors,
     signal,
   })
-  // Writes everything that has arrived before it reports that the guest’s tar failed.
+  // First writes all files that have arrived. Only then reports that the guest’s tar failed.
   const failure = await unpacker.end().then(
     () => undefined,
     (error: Error) => error,

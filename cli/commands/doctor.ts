@@ -11,7 +11,7 @@ export interface DoctorRun {
   readonly surroundings: Surroundings
 }
 
-/** Prints the problems of the fleet. @throws {CliError} failed if it has any, not allowed if nothing was checked */
+/** Prints problems of the fleet. @throws {CliError} `failed` if there are any, `notAllowed` if nothing was checked */
 export async function runDoctor({ options, surroundings }: DoctorRun): Promise<void> {
   const output = outputOptions(options, 'doctor', surroundings.width)
   const { client } = await openSession(surroundings, options)

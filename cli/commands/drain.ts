@@ -31,7 +31,7 @@ export interface DrainRun {
 
 /**
  * Shows what a drain would do, begins it after a confirmation, and follows it. A drain in progress is only followed.
- * @throws {CliError} usage if settings are given for a drain in progress, failed if it is paused, and as `follow`
+ * @throws {CliError} `usage` if settings are given for a drain in progress, `failed` if it is paused, and as `follow`
  */
 export async function runDrain({ host, settings, isConfirmed, options, surroundings }: DrainRun): Promise<void> {
   const { isQuiet } = outputOptions(options, 'drain', surroundings.width)
@@ -70,7 +70,7 @@ function bodyOf({ mode, parallel, deadline }: DrainSettings, nowMs: number): obj
   }
 }
 
-/** Checks that a drain in progress can be followed. @throws {CliError} usage, or failed if it is paused */
+/** Checks that a drain in progress can be followed. @throws {CliError} `usage`, or `failed` if it is paused */
 function checkFollowable(
   name: string,
   present: Drain,
@@ -101,7 +101,7 @@ async function begin(
   return (await client.send({ method: 'POST', path, body })).body.data as Drain
 }
 
-/** @throws {CliError} failed if guests stay on the host, or the drain is paused, canceled or replaced */
+/** @throws {CliError} `failed` if guests stay on the host, or the drain is paused, canceled or replaced */
 async function follow(drain: NamedDrain, started: Drain, options: FollowOptions): Promise<void> {
   const { name, nameOf } = drain
   let before: Drain | undefined

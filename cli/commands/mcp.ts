@@ -13,7 +13,7 @@ export interface McpRun {
   readonly surroundings: Surroundings
 }
 
-/** Offers the operations that the key may use to an assistant, over the standard input and output. */
+/** Offers an assistant the operations that the API key is allowed to use, over the standard input and output. */
 export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun): Promise<void> {
   const session = await openSession(surroundings, options)
   const { client } = session
@@ -26,12 +26,12 @@ export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun
   await serveTools(tools, session)
 }
 
-/** The document of the gateway describes the operations that exist there, whatever the version of this program. */
+/** Reads the OpenAPI document of the gateway, because this program may have another version than the gateway. */
 async function readDocument(client: BerthClient): Promise<ApiDocument> {
   return (await client.send({ method: 'GET', path: '/openapi.json' })).body as unknown as ApiDocument
 }
 
-/** @throws {CliError} failed if the gateway is too old */
+/** @throws {CliError} `failed` if the gateway is too old */
 async function readAllowed(client: BerthClient): Promise<ReadonlySet<string>> {
   try {
     const { data } = await client.get('/caller')

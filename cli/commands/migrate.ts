@@ -50,7 +50,7 @@ export async function runMigrate(run: MigrateRun): Promise<void> {
   else surroundings.writeError(`The task has started: berth task get ${started.task_id}\n`)
 }
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 function bodyOf({ offline, bandwidthMbps, maxDowntimeMs }: MigrateSettings): object {
   return {
     offline: offline ?? false,

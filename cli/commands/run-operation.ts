@@ -78,7 +78,7 @@ function definedParts({ method, path, query, body }: PlannedRequest) {
   return { method, path, query, ...(body !== undefined && { body }) }
 }
 
-/** Formats the data of an answer, and its further fields if it has any. */
+/** Formats the field `data` of an answer. If the answer has further fields, formats these fields, too. */
 async function formatAnswer({ body }: Answer, output: OutputOptions): Promise<string> {
   const { success: _, message = '', data, ...more } = body
   const value = Object.keys(more).length === 0 ? data : { ...(data !== undefined && { data }), ...more }

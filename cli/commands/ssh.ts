@@ -28,7 +28,7 @@ interface SshPlace {
   readonly port: string
 }
 
-/** Reads address and port from the command that the API shows. Undefined if it shows no command. */
+/** Reads address and port from the field `ssh_command` of the API. @returns undefined if the field is empty */
 export function parseSshCommand(line: string): SshPlace | undefined {
   const [, port = '22', host] = /^ssh (?:-p (\d+) )?root@(\S+)$/.exec(line) ?? []
   return host === undefined ? undefined : { host, port }

@@ -28,7 +28,7 @@ export async function runTop({ options, surroundings }: TopRun): Promise<void> {
   await withFullScreen((screen) => new LiveUsage(client, screen, first).run())
 }
 
-/** The usage on the screen. It is read again every few seconds, and events update hosts in between. */
+/** The usage on the screen. It is read every few seconds. Between two reads, events update the usage of hosts. */
 class LiveUsage {
   #note = ''
 

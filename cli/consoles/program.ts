@@ -5,7 +5,7 @@ import type { Session } from '../session.js'
 import { closeError } from './close-error.js'
 import { openConsoleSocket } from './open-socket.js'
 
-/** Maximum number of bytes of input on the way to the program. If there are more, the gateway closes the socket. */
+/** Maximum bytes of sent input that the program has not taken yet. With more, the gateway closes the socket. */
 const inputWindowBytes = 256 * 1024
 const inputFrameBytes = 32 * 1024
 /** The gateway sends at most 512 KiB of output that is not acknowledged. */
@@ -17,7 +17,7 @@ export interface ProgramRun {
   readonly guest: string
   readonly command: readonly string[]
   readonly input: AsyncIterable<Buffer>
-  /** Writes to the standard output. The program is paused until the promise resolves. */
+  /** Writes to the standard output. Until the promise resolves, the program's further output waits. */
   output(bytes: Buffer): Promise<void>
   errors(bytes: Buffer): Promise<void>
   /** When this signal is aborted, the program ends. */
@@ -90,7 +90,7 @@ class RunningProgram {
     this.#fail(new CliError(exitCodes.interrupted, 'interrupted: the program was ended'))
   }
 
-  /** Ends the program, because it cannot be used any more. */
+  /** Reports an error and ends the program. */
   #fail(error: Error): void {
     this.#reject(error)
     this.socket.close(normalClosure)

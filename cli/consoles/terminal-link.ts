@@ -12,9 +12,9 @@ export interface TerminalParts {
   readonly isSerial: boolean
   size(): { readonly cols: number; readonly rows: number }
   show(bytes: Buffer): void
-  /** Called when the console is open for the first time. */
+  /** Called when the console has opened, but not after reconnections. */
   onOpen(): void
-  /** Called if the connection stays lost for a moment. */
+  /** Called if the connection has been lost for `reportMs`. */
   onLost(): void
 }
 
@@ -23,7 +23,7 @@ const ackEveryBytes = 64 * 1024
 const normalClosure = 1000
 const frameTooLong = 1009
 const lostConnection = 1006
-/** Time for which the gateway keeps a terminal whose connection was lost, by default. */
+/** Default time for which the gateway keeps a terminal after its connection was lost. */
 const keepMs = 120_000
 /** A shorter interruption is not reported, because a message would spoil the screen of a program. */
 const reportMs = 2000
@@ -43,7 +43,7 @@ interface Message {
   readonly offset?: number
 }
 
-/** A terminal of a guest over any number of sockets: after a lost connection, the next one continues its output. */
+/** A terminal of a guest. After a lost connection, a new connection continues the terminal's output. */
 export class TerminalLink {
   #socket: WebSocket | undefined
   #resume = ''
@@ -91,7 +91,7 @@ export class TerminalLink {
     if (this.#isOpen) this.#socket?.send(JSON.stringify(message))
   }
 
-  /** Attaches to the console again. A failure to do so is the loss of a connection. */
+  /** Attaches to the console. If a later attempt fails temporarily, this counts as a lost connection. */
   async #attachSafely(): Promise<Ending> {
     try {
       return await this.#attach()
@@ -142,7 +142,7 @@ export class TerminalLink {
     if (this.#isSpoilt) this.#redraw()
   }
 
-  /** Makes programs draw their screen again. */
+  /** Changes the size of the terminal and restores it. Programs then draw their screen again. */
   #redraw(): void {
     this.#isSpoilt = false
     const { cols, rows } = this.parts.size()

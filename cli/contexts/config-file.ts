@@ -7,7 +7,7 @@ import { CliError, exitCodes, usageError } from '../errors.js'
 /* The file with the contexts: the gateways that the user has logged in to. */
 
 export interface Contexts {
-  /** Name of the context that commands use; empty: none. */
+  /** Name of the context that commands use; empty: no context was chosen. */
   readonly current: string
   readonly contexts: Readonly<Record<string, Connection>>
 }
@@ -18,7 +18,7 @@ export function configFile(env: Environment, home: string): string {
   return env['BERTH_CONFIG'] || join(env['XDG_CONFIG_HOME'] || join(home, '.config'), 'berth/config.yaml')
 }
 
-/** @throws {CliError} usage if the file is damaged or other users can read it */
+/** @throws {CliError} `usage` if the file is damaged or other users can read it */
 export async function readContexts(path: string): Promise<Contexts> {
   const text = readOwnFile(path)
   if (text === undefined) return { current: '', contexts: {} }

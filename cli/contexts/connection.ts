@@ -41,7 +41,7 @@ export function getContext({ contexts }: Contexts, name: string): Connection {
   throw new CliError(exitCodes.notFound, `context ${name} does not exist`, 'list the contexts: berth context list')
 }
 
-/** Checks the URL of a gateway, and removes a slash and `/api/v1` at its end. @throws {CliError} usage */
+/** Checks the URL of a gateway, and removes a slash and `/api/v1` at its end. @throws {CliError} `usage` */
 export function parseUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol))

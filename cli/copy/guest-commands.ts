@@ -15,7 +15,7 @@ else case $1 in */) exit ${ends.noParent} ;; esac
   cd -- "$2" && echo n
 fi && exec tar -x -o -f -`
 
-/** Writes an archive. If the requested path is a link, tar follows it, except for a link to a file with `-r`. */
+/** Writes an archive. If the requested path is a link, tar follows it. But with `-r`, a link to a file stays a link. */
 const downloadScript = `[ -e "$1" ] || [ -L "$1" ] || exit ${ends.missing}
 cd -- "$2" || exit
 if [ "$4" = r ]; then
@@ -36,7 +36,7 @@ export function downloadCommand(remote: string, isRecursive: boolean): string[] 
   return ['sh', '-c', downloadScript, 'sh', remote, parent, name, isRecursive ? 'r' : '']
 }
 
-/** Reports the end of the script. @throws {CliError} unless it succeeded */
+/** Checks the exit code of a script. @throws {CliError} if the script failed */
 export function checkEnd(code: number, remote: string): void {
   if (code === ends.missing) throw new CliError(exitCodes.notFound, `${remote}: no such file or directory in the guest`)
   if (code === ends.noParent) throw new CliError(exitCodes.notFound, `${remote}: no such directory in the guest`)

@@ -26,7 +26,7 @@ export type EntryStep =
 
 /**
  * Decides what an entry of an archive from a guest may write.
- * @throws {CliError} failed if the guest sent something that was not requested
+ * @throws {CliError} `failed` if the guest sent something that was not requested
  */
 export function planEntry(entry: ArchiveEntry, requested: Requested): EntryStep {
   const path = namesBelow(entry.path, requested)

@@ -14,7 +14,7 @@ export interface CopyPlan {
 /** Directory to which relative paths in a guest belong. */
 const home = '/root'
 
-/** Plans `berth cp SOURCE TARGET`. One of them is `GUEST:PATH`. @throws {CliError} usage */
+/** Plans `berth cp SOURCE TARGET`. One of them is `GUEST:PATH`. @throws {CliError} `usage` */
 export function planCopy(source: string, target: string): CopyPlan {
   const [from, to] = [parsePlace(source), parsePlace(target)]
   if ((from === undefined) === (to === undefined))
@@ -33,7 +33,7 @@ function parsePlace(text: string): { guest: string; remote: string } | undefined
   return { guest, remote }
 }
 
-/** Returns the name of a file or directory, and the directory that contains it. @throws {CliError} usage for `/` */
+/** Returns the name of a file or directory, and the directory that contains it. @throws {CliError} `usage` for `/` */
 export function splitRemote(path: string): { readonly parent: string; readonly name: string } {
   const name = posix.basename(path)
   if (name === '') throw usageError('the root directory cannot be copied: name a directory in it')

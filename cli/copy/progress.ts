@@ -19,7 +19,7 @@ export class CopyProgress {
     this.#write(`${clearLine}${sizeText(this.#bytes)} copied`)
   }
 
-  /** Removes the line before another one is written. */
+  /** Removes the line with the progress, so that another text can be written. */
   clear(): void {
     this.#write(clearLine)
   }

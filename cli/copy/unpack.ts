@@ -38,12 +38,12 @@ export class Unpacker {
       this.#parser.on('error', (cause: Error) => reject(badArchive(cause)))
       this.#fail = reject
     })
-    this.#failed.catch(() => undefined) // each `write` and `end` reports it
+    this.#failed.catch(() => undefined) // each call of `write` and `end` reports the error
   }
 
   #fail: (error: Error) => void = () => undefined
 
-  /** Takes a part of the archive. Resolves when the next part can be taken. @throws {CliError} failed */
+  /** Processes a part of the archive. Resolves when the caller can pass the next part. @throws {CliError} `failed` */
   async write(bytes: Buffer): Promise<void> {
     if (this.#isComplete) return // the parser would store everything that follows the archive
     this.#refuseCompressed(bytes)
@@ -54,14 +54,14 @@ export class Unpacker {
     await Promise.race([ready, this.#failed])
   }
 
-  /** Refuses a compressed archive, because the parser would decompress it to any size. @throws {CliError} failed */
+  /** Refuses a compressed archive: the parser would decompress it without a size limit. @throws {CliError} `failed` */
   #refuseCompressed(bytes: Buffer): void {
     if (this.#head.length >= 4) return
     this.#head = Buffer.concat([this.#head, bytes.subarray(0, 4)])
     if (/^(1f8b|28b52ffd)/.test(this.#head.toString('hex'))) throw badArchive(new Error('it is compressed'))
   }
 
-  /** Resolves when everything was written. @throws {CliError} failed */
+  /** Resolves when everything was written. @throws {CliError} `failed` */
   async end(): Promise<void> {
     const ended = new Promise<void>((resolve) => this.#parser.once('end', resolve))
     this.#parser.end()
@@ -111,14 +111,14 @@ async function writeEntry(path: string, mode: number, entry: ReadEntry): Promise
   }
 }
 
-/** Creates a directory, unless it exists. A link to a directory is refused. @throws {CliError} failed */
+/** Creates a directory, unless it exists. A link to a directory is refused. @throws {CliError} `failed` */
 async function ensureDirectory(path: string, mode = 0o777): Promise<void> {
   const found = await findFile(path)
   if (!found) return void (await mkdir(path, { mode }))
   if (!found.isDirectory()) throw new CliError(exitCodes.failed, `${path} exists and is not a directory`)
 }
 
-/** Removes an existing file or link in the place of a new entry. @throws {CliError} failed */
+/** Removes an existing file or link in the place of a new entry. @throws {CliError} `failed` */
 async function removeFormer(path: string): Promise<void> {
   const found = await findFile(path)
   if (!found) return

@@ -60,7 +60,7 @@ export interface UpgradeFact {
   readonly version: string
 }
 
-/** Facts about the fleet from the gateway. A part is undefined if the key cannot read it. */
+/** Facts about the fleet from the gateway. A part is undefined if the API key is not allowed to read it. */
 export interface FleetFacts {
   /** Time of the gateway in its time zone, in the form of the API's times. */
   readonly now: string

@@ -9,7 +9,7 @@ interface Sender {
 export interface ReadFacts {
   readonly facts: FleetFacts
   readonly unchecked: readonly { readonly part: string; readonly reason: string }[]
-  /** True if the key cannot read any part. */
+  /** True if the API key is not allowed to read any of the facts. */
   readonly isAllUnchecked: boolean
 }
 
@@ -33,7 +33,7 @@ const parts: readonly Part[] = [
   { field: 'upgrade', name: 'upgrade of the fleet', path: '/fleet/upgrade' },
 ]
 
-/** Reads everything that the key may read. @throws {CliError} if the gateway cannot be reached, or refuses the key */
+/** Reads all facts that the key can read. @throws {CliError} if the gateway cannot be reached, or refuses the key */
 export async function readFacts(client: Sender, nowMs: number): Promise<ReadFacts> {
   const answers = await Promise.all(parts.map(async (part) => ({ part, answer: await readPart(client, part) })))
   const unchecked = answers.flatMap(({ part, answer }) =>
@@ -57,8 +57,8 @@ async function readPart(client: Sender, { path, query }: Part): Promise<unknown>
 }
 
 /**
- * Returns the time in the time zone of the gateway. Only the report of a host contains it, and without a host id, the
- * gateway prefers a host that is online. If no host has a report, returns the time of this machine.
+ * Returns the time in the time zone of the gateway, from the report of a host. The gateway chooses the host. If no host
+ * has a report, returns the time of this machine.
  */
 async function readNow(client: Sender, nowMs: number): Promise<string> {
   try {

@@ -18,7 +18,7 @@ export interface PlannedRequest {
   readonly body: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Builds the request of a command. @throws {CliError} usage */
+/** Builds the request of a command. @throws {CliError} `usage` */
 export function planRequest(operation: Operation, input: Input, context: ValueContext): PlannedRequest {
   const values = new Map(
     operation.flags.flatMap((flag) => {

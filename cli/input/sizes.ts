@@ -8,7 +8,7 @@ const powers = ['', 'k', 'm', 'g', 't']
 /**
  * Converts a size such as `512m`, `2g` or `1.5t` to a whole number of the field's unit. A number without a suffix is
  * already in this unit.
- * @throws {CliError} usage
+ * @throws {CliError} `usage`
  */
 export function parseSize(text: string, unit: SizeUnit): number {
   const [, digits, suffix = ''] = /^(\d+(?:\.\d+)?)([kmgt]?)(?:i?b)?$/i.exec(text.trim()) ?? []

@@ -10,7 +10,7 @@ export interface ValueContext {
   readonly readFile: (path: string) => string
 }
 
-/** Converts the texts of a flag to the value of its field. @throws {CliError} usage */
+/** Converts the texts of a flag to the value of its field. @throws {CliError} `usage` */
 export function parseValues(flag: Flag, texts: readonly string[], context: ValueContext): unknown {
   if (!flag.isList) return parseValue(flag, texts.at(-1) ?? '', context)
   if (texts.length === 1 && texts[0] === '') return []

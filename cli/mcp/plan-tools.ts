@@ -25,7 +25,7 @@ export interface Tool {
 }
 
 export interface ToolSelection {
-  /** Operations that the key may use. */
+  /** Operations that the API key is allowed to use. */
   readonly allowed: ReadonlySet<string>
   /** Nouns, such as `guest`; undefined: all. */
   readonly nouns: ReadonlySet<string> | undefined

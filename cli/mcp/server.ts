@@ -64,7 +64,7 @@ async function answerCall(
   }
 }
 
-/** Asks the user in the assistant's program; undefined: it cannot ask. */
+/** Asks the user through the assistant's program. @returns undefined if this program cannot ask */
 async function askUser(server: Server, message: string): Promise<boolean | undefined> {
   if (server.getClientCapabilities()?.elicitation === undefined) return undefined
   const { action, content } = await server.elicitInput({

@@ -13,7 +13,7 @@ export type Arguments = Readonly<Record<string, unknown>>
 
 export interface CallContext extends Session {
   readonly signal: AbortSignal
-  /** Asks the user; undefined: the assistant's program cannot ask its user. */
+  /** Asks the user. Resolves with undefined if the assistant's program cannot ask. */
   readonly ask: (question: string) => Promise<boolean | undefined>
   readonly showProgress: (task: Task) => void
 }
@@ -23,14 +23,14 @@ export type Content =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image'; readonly data: string; readonly mimeType: string }
 
-/** Number of rows that a list returns by default, since assistants must read all of them. */
+/** Default number of rows of a list. It is small, because an assistant must read all rows. */
 const defaultPageSize = 50
 /** Maximum number of characters of the arguments in a question. */
 const maxShown = 1000
 /** Longest time to wait for tasks. Programs end a call after a minute by default. */
 const maxWaitMs = 45_000
 
-/** @throws {CliError} usage, and as `BerthClient.send` */
+/** @throws {CliError} `usage`, and as `BerthClient.send` */
 export async function callTool(tool: Tool, given: Arguments, context: CallContext): Promise<Content[]> {
   refuseUnknown(tool, given)
   const { values, subject } = await resolve(tool, given, context)
@@ -43,7 +43,7 @@ export async function callTool(tool: Tool, given: Arguments, context: CallContex
 
 const textOf = (value: unknown): Content => ({ type: 'text', text: JSON.stringify(value, undefined, 1) })
 
-/** The gateway ignores unknown fields. An assistant that made up a field must learn that it has no effect. */
+/** The gateway ignores unknown fields. An assistant that made up a field must learn that the field has no effect. */
 function refuseUnknown({ inputSchema: { properties = {}, required = [] } }: Tool, given: Arguments): void {
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(properties, name))
   if (unknown.length > 0) throw usageError(`unknown arguments: ${unknown.join(', ')}`)
@@ -109,7 +109,7 @@ interface Confirmation {
   readonly context: CallContext
 }
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 async function requireConfirmation(
   { title, operation }: Tool,
   { given, subject, context }: Confirmation,
@@ -149,7 +149,7 @@ function requestOf({ operation, queryFields, hasPages }: Tool, values: Arguments
   }
 }
 
-/** @throws {CliError} usage */
+/** @throws {CliError} `usage` */
 function pathPart(value: unknown): string {
   const text = String(value)
   if (/^\.{0,2}$/.test(text)) throw usageError(`${JSON.stringify(text)} is not an id`)

@@ -16,7 +16,7 @@ interface GuestSource {
   readonly names: Names
 }
 
-/** Returns the guest with this id, name, UUID or beginning of a UUID. @throws {CliError} not found */
+/** Returns the guest with this id, name, UUID or beginning of a UUID. @throws {CliError} `notFound` */
 export async function readGuest({ client, names }: GuestSource, text: string): Promise<Guest> {
   const read = async (id: string): Promise<Guest> => {
     const { body } = await client.send({ method: 'GET', path: `/containers/${encodeURIComponent(id)}` })

@@ -14,8 +14,8 @@ export class Names {
   constructor(private readonly client: BerthClient) {}
 
   /**
-   * Returns the text as the API expects it. The API itself knows guests by id, UUID and name, so such a text is
-   * returned unchanged (see `correct`). @throws {CliError} not found
+   * Converts a text to the id that the API expects. With `guest`, the API accepts id, UUID and name, so the text stays
+   * unchanged (see `correct`). @throws {CliError} `notFound`
    */
   async resolve(text: string, names: Named): Promise<string> {
     if (names === 'guest' || text === '') return text
@@ -25,9 +25,9 @@ export class Names {
   }
 
   /**
-   * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the API knows a guest by this
-   * text: the API then did not find another object.
-   * @throws {CliError} not found, with similar names
+   * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the text is the id, UUID or
+   * name of a guest: the object that the API did not find is then not the guest.
+   * @throws {CliError} `notFound`, with similar names
    */
   async correct(text: string): Promise<string | undefined> {
     const candidates = await this.list('guest').catch(() => undefined)

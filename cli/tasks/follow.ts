@@ -5,21 +5,21 @@ export interface FollowOptions {
   /** Longest time to wait; undefined: no limit. */
   readonly timeoutMs: number | undefined
   nowMs(): number
-  /** Shows the progress; undefined removes it. */
+  /** Shows the progress. Undefined: removes the shown progress. */
   showProgress(line: string | undefined): void
-  /** Reports the end of a part, such as a task. */
+  /** Reports the end of a part of the work, such as a task. */
   report(line: string): void
 }
 
-/** Returns a function that returns the ms until the waiting ends. */
+/** Makes a function that returns the time in ms that is left for the wait. */
 function remainingTime(options: FollowOptions): () => number {
   const endMs = options.nowMs() + (options.timeoutMs ?? Infinity)
   return () => Math.max(0, endMs - options.nowMs())
 }
 
 /**
- * Waits for tasks one after another and reports each end.
- * @throws {CliError} failed if a task failed, unreachable if the time is over, and as `BerthClient.followTask`
+ * Waits for tasks one after another and reports the end of each task.
+ * @throws {CliError} `failed` if a task failed, `unreachable` if the time is over, and as `BerthClient.followTask`
  */
 export async function followTasks(client: BerthClient, ids: readonly string[], options: FollowOptions): Promise<void> {
   const remainingMs = remainingTime(options)

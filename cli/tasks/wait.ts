@@ -4,7 +4,7 @@ import { cutTo, printable } from '../output/width.js'
 import type { Surroundings } from '../surroundings.js'
 import { followHint, followTasks, type FollowOptions } from './follow.js'
 
-/* Waits for tasks with a line of progress. Ctrl-C ends only the waiting. */
+/* Waits for tasks with a line of progress. Ctrl-C ends only the wait, and the tasks continue. */
 
 export interface WaitOptions {
   readonly timeoutMs: number | undefined
@@ -14,7 +14,7 @@ export interface WaitOptions {
 
 const clearLine = '\r\u001b[K'
 
-/** @throws {CliError} as `followTasks`, and if the user interrupts it */
+/** @throws {CliError} as `followTasks`, and `interrupted` after Ctrl-C */
 export async function waitForTasks(client: BerthClient, ids: readonly string[], options: WaitOptions): Promise<void> {
   await waitWithProgress(options, ids.map(followHint).join('\n'), (following) => followTasks(client, ids, following))
 }
@@ -22,7 +22,7 @@ export async function waitForTasks(client: BerthClient, ids: readonly string[], 
 /**
  * Shows the progress of work on the gateway, such as a task or a drain, until the work has ended.
  * @param hint how to follow or cancel the work, printed after Ctrl-C
- * @throws {CliError} as `follow`, and if the user interrupts it
+ * @throws {CliError} as `follow`, and `interrupted` after Ctrl-C
  */
 export async function waitWithProgress(
   { surroundings, isQuiet, timeoutMs }: WaitOptions,

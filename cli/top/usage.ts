@@ -33,7 +33,7 @@ export interface FleetUsage {
   readonly guests: readonly GuestUsage[]
 }
 
-/** Largest number of guests that the API returns. */
+/** Maximum number of guests in an answer of the API. */
 export const maxGuests = 100
 
 /** @throws {CliError} if the gateway cannot be reached, or refuses the list of guests */
@@ -52,7 +52,7 @@ export async function readUsage(client: BerthClient): Promise<FleetUsage> {
   }
 }
 
-/** Returns undefined if the key lacks the right. */
+/** Returns undefined if the API key lacks the right. */
 async function allowed<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

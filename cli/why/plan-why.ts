@@ -18,7 +18,7 @@ interface Repair {
   readonly method: string
   readonly path: string
   readonly body: Readonly<Record<string, unknown>> | null
-  /** Value for `If-Match`; empty or undefined (older gateways): none. */
+  /** Value for `If-Match`. Empty: no value. Undefined: an older gateway, which sends no value. */
   readonly if_match?: string
 }
 

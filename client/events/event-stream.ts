@@ -14,7 +14,7 @@ export interface BerthEvent {
 }
 
 export interface EventOptions {
-  /** Kinds of events, such as `['guest', 'task']`. Default: all that the key may read. */
+  /** Kinds of events, such as `['guest', 'task']`. Default: all kinds that the API key is allowed to read. */
   readonly kinds?: readonly string[] | undefined
   /** Continues after this event. */
   readonly lastEventId?: string | undefined

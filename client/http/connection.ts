@@ -1,4 +1,4 @@
-/** Address of a gateway, and the key for it. */
+/** The URL of a gateway, and an API key. */
 export interface Connection {
   /** Without a slash at its end, such as `https://panel.example.com`. */
   readonly url: string
@@ -30,7 +30,7 @@ export interface ClientRequest extends RequestOptions {
 export interface OpenAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  /** Throws `UnreachableError` if the connection ends before the body. */
+  /** The body. Throws `UnreachableError` if the connection ends before the body is complete. */
   readonly parts: AsyncIterable<Uint8Array>
   /** Closes the connection. */
   close(): void

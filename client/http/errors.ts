@@ -7,7 +7,7 @@ export interface Refusal {
   readonly code: string
   /** Name of the wrong field. */
   readonly field?: string
-  /** Task that continues although the request failed. */
+  /** Id of the task that continues although the request failed. */
   readonly taskId?: string
   readonly requestId?: string
 }
@@ -63,7 +63,7 @@ export class TimeoutError extends Error {
   override readonly name: string = 'TimeoutError'
 }
 
-/** True if the same request may succeed later: the gateway is unreachable, overloaded, or has a problem of its own. */
+/** True if the same request can succeed later: the gateway is unreachable or overloaded, or failed by itself. */
 export function isTemporary(cause: unknown): boolean {
   if (cause instanceof UnreachableError) return true
   return cause instanceof RefusedError && (cause.status === 429 || (cause.status >= 500 && cause.status !== 501))

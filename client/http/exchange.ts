@@ -13,7 +13,7 @@ export interface ExchangeOptions {
   readonly maxSilenceMs?: number | undefined
 }
 
-/** Sends a request once. @throws {UnreachableError} if there is no answer, and the reason of the signal */
+/** Sends a request once. @throws {UnreachableError} if there is no answer; the reason of an aborted signal */
 export function exchange(
   connection: Connection,
   request: ClientRequest,
@@ -53,7 +53,7 @@ function targetOf(url: string, { path, query = {} }: ClientRequest): URL {
 
 /**
  * Ends a request whose connection or answer takes too long.
- * @returns a function that says whether the connection has existed, so that the request may have been sent
+ * @returns a function that says whether a connection was established; only then the request may have been sent
  */
 function limitSilence(sent: SentRequest, url: string): () => boolean {
   let isConnected = false

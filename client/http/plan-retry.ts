@@ -3,17 +3,17 @@ import { RefusedError, UnreachableError } from './errors.js'
 /* Decides whether a failed request is sent again. */
 
 export interface RetryLimits {
-  /** Number of times that a request is sent. */
+  /** Maximum number of times that a request is sent. */
   readonly attempts: number
-  /** Number of times that the client tries to connect if nothing was sent. */
+  /** Maximum number of attempts while no connection can be established. */
   readonly connectAttempts: number
-  /** Longest pause in ms. A request whose pause would be longer fails. */
+  /** Longest pause in ms before a repetition. If a longer pause is needed, the request fails. */
   readonly maxDelayMs: number
 }
 
 export interface FailedAttempt {
   readonly method: string
-  /** True if the request has `If-Match`: if it was carried out, a repetition would be refused. */
+  /** True if the request has `If-Match`. If the first attempt was carried out, the repetition would be refused. */
   readonly isConditional: boolean
   /** Number of times that the request was sent, including this one. */
   readonly attempt: number
@@ -21,7 +21,7 @@ export interface FailedAttempt {
 }
 
 const firstPauseMs = 500
-/** The host must come online first, which can take days. */
+/** Error codes of requests that are not repeated: an offline host can need days to come online. */
 const notRepeated = new Set(['host_offline'])
 
 /** Returns the time in ms after which the request is sent again; undefined: it is not sent again. */
@@ -42,7 +42,7 @@ function mayRepeat(failed: FailedAttempt): boolean {
   return isIdempotent(failed) && (error.status === 503 || isFirstAttemptRunning(failed)) && !notRepeated.has(error.code)
 }
 
-/** POST has an Idempotency-Key. A repeated DELETE would be answered with 404, and PATCH may depend on the present state. */
+/** POST has an Idempotency-Key. A second DELETE would be answered with 404. A second PATCH could change more. */
 function isIdempotent({ method, isConditional }: FailedAttempt): boolean {
   return method === 'GET' || method === 'POST' || (method === 'PUT' && !isConditional)
 }

@@ -6,11 +6,11 @@ export interface PollOptions<T> {
   /** Reads the state. */
   readonly read: () => Promise<T>
   isEnded(state: T): boolean
-  /** Called with the state while it is still in progress. */
+  /** Called with each state that is not the end. */
   show(state: T): void
   /** Longest time to wait; Infinity: no limit. */
   readonly timeoutMs: number
-  /** Returns the error if the time is over. */
+  /** Returns the error to throw if the time is over. */
   timedOut(): Error
   readonly signal?: AbortSignal | undefined
 }
@@ -18,7 +18,7 @@ export interface PollOptions<T> {
 /** Longest time during which the gateway may be unreachable, for example while it restarts. */
 const graceMs = 60_000
 
-/** Reads a state again and again until it has ended. @throws the error of `read` if it lasts */
+/** Reads a state until it is the end. @throws the error of `read`, a temporary error only after `graceMs` */
 export async function pollUntilEnd<T>(options: PollOptions<T>): Promise<T> {
   const { timeoutMs, signal } = options
   const endMs = performance.now() + timeoutMs

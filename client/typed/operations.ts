@@ -29,7 +29,7 @@ type BodyOf<Operation> = Operation extends { requestBody?: infer R }
     : never
   : never
 
-/** A property that is required if its value is, and absent if there is none. */
+/** An object type with one property. It is optional if `undefined` is allowed, and absent if only that is allowed. */
 type Part<Name extends string, Value> = [Exclude<Value, undefined>] extends [never]
   ? unknown
   : undefined extends Value
@@ -42,7 +42,7 @@ export type RequestOf<Path extends keyof paths, M extends Method> = RequestOptio
   Part<'query', ParametersOf<OperationAt<Path, M>>['query']> &
   Part<'body', BodyOf<OperationAt<Path, M>>>
 
-/** The request as an argument, which can be omitted if it has no required parts. */
+/** The request as an argument. The argument is optional if the request has no required parts. */
 export type RequestArgument<Path extends keyof paths, M extends Method> =
   RequestOptions extends RequestOf<Path, M> ? [request?: RequestOf<Path, M>] : [request: RequestOf<Path, M>]
 

@@ -10,7 +10,7 @@ import { relative, resolve } from 'node:path'
 /** Packages that cannot be bundled: they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** Joined at run time: in this file, too, the plugin `addresses` would replace a complete `import.meta`. */
+/** Not written in one piece, because the plugin `addresses` replaces `import.meta` even in this file. */
 const meta = ['import', 'meta'].join('.')
 
 /** Defines `require`, which bundled CommonJS packages call. */
@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Replaces `import.meta` in sources that find files next to them: in a bundle, it is the bundle's address. */
+/** Replaces `import.meta` in sources, which find files next to them. In a bundle, it would be the bundle's address. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

@@ -13,7 +13,7 @@ purge_host() {
   purge_storage
 }
 
-# False if the set-up was killed before it wrote a configuration. It then has created nothing else.
+# False if the set-up was killed before it wrote a configuration. The set-up has then created nothing else.
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Finds guests by their cgroups lxc.payload.NAME and lxc.monitor.NAME, where NAME is the prefix and the id. Only root on
@@ -295,7 +295,7 @@ put_back() {
     [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
     [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path could not be restored to $before"
   done < <(kernel_record_section before | grep -E "$1" | tac)
-  # Marks the settings as restored. The record may exist longer, and they must not be restored a second time.
+  # Marks the settings as restored, because the record may stay. They must not be restored a second time.
   sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
 }
 

@@ -7,7 +7,7 @@ export interface Lanes {
   readonly computing: number
 }
 
-/** Runs chains in lanes. No later chain overtakes a chain that waits for a second lane: that chain would run last. */
+/** Runs chains in lanes. A chain that waits for a second lane blocks later chains: otherwise it would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

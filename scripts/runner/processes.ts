@@ -123,7 +123,7 @@ async function endOf(child: ChildProcess, limitSeconds: number): Promise<Process
   return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
 }
 
-/** Evaluates an ended process. A crash, a hang, or an error although all tests passed counts as a failed test. */
+/** Evaluates an ended process. It has at least one failed test if it crashed, hung or ended with an error. */
 function judge(
   { job, directory }: RunningJob,
   end: ProcessEnd,

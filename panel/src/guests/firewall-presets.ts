@@ -8,7 +8,7 @@ type NewRule = Omit<FirewallRule, 'id'>
 
 const ports: Readonly<Record<FirewallPreset, string>> = { ssh: '22', web: '22,80,443', closed: '' }
 const any = { network: 'all', source_ip: '', port: '', description: '' } as const
-/** The default action also refuses outgoing connections, so they need a rule. Ping helps to find faults. */
+/** Rules of every preset. The default action refuses all traffic, so ping and outgoing connections need a rule. */
 const always: readonly NewRule[] = [
   { ...any, direction: 'in', protocol: 'icmp', action: 'ACCEPT' },
   { ...any, direction: 'out', protocol: 'all', action: 'ACCEPT' },

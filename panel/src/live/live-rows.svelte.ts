@@ -17,14 +17,14 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrive while rows are being read. They are applied after the read, because it may lack them. */
+  /** Changes that arrive while rows are being read. They are applied to the read rows, which may not contain them. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined
 
   constructor(private readonly parts: LiveRowsParts<Row>) {}
 
-  /** Keeps the rows current while a component exists. Call it in an effect. @returns a function that stops this */
+  /** Keeps the rows current while a component exists. Call it in an effect. @returns a function that ends it */
   follow(): () => void {
     if (this.#followers++ === 0)
       this.#end = live.follow(

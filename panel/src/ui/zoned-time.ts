@@ -21,7 +21,7 @@ export function createZonedTime(zone: string): ZonedTime {
       const wall = asUtc(text)
       if (wall === undefined) return undefined
       const guess = wall - aheadAt(wall)
-      // The offset can change between the guess and the result (summer time), so use the offset at the guess.
+      // `guess` can be wrong if summer time begins or ends near it. The offset at `guess` is the right one.
       return wall - aheadAt(guess)
     },
   }

@@ -26,7 +26,7 @@ interface Refused {
 }
 
 /**
- * Submits the creation of one or several guests. The other settings of the form need `completeGuests`.
+ * Submits the creation of one or several guests. `completeGuests` then changes the other settings of the form.
  * @param key idempotency key: a repeated request with the same key creates nothing
  * @throws {ApiFailure} if no guest is created
  */

@@ -6,8 +6,8 @@ export function isConsole({ kind, action }: Pick<TimelineEntry, 'kind' | 'action
 }
 
 /**
- * Keeps one entry for each console session. This is the end of the session, whose detail contains the duration. Only a
- * session that is still open has its beginning instead.
+ * Keeps one entry for each console session. For an ended session, this is the entry of its end, which contains the
+ * duration. For an open session, it is the entry of its beginning.
  * @param entries newest first
  */
 export function foldConsoles<Entry extends Pick<TimelineEntry, 'kind' | 'action' | 'status' | 'user' | 'address'>>(

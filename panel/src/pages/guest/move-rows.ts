@@ -36,7 +36,7 @@ function addressOf(hostId: string): string {
   return hosts.rows?.find(({ id }) => id === hostId)?.public_address ?? ''
 }
 
-/** Shows a port, or a range of ports with its first port. @param more number of further ports in the range */
+/** Returns the text of a port or a range of ports. @param more number of ports that follow `port` in the range */
 function span(port: number, more: number): string {
   return more > 0 ? `${port}–${port + more}` : String(port)
 }

@@ -32,7 +32,7 @@ export class SnapshotFirst {
 
   /** Takes the snapshot if the user has selected it. Call it before the disk is replaced. @throws {ApiFailure} */
   async take({ id }: Pick<Guest, 'id'>, description: string): Promise<void> {
-    await this.#offered // before this, the user sees no choice, and a snapshot is the default
+    await this.#offered // until then, the user sees no choice, and `wanted` is not known
     if (!this.wanted) return
     const params = { path: { id: String(id) } }
     await ask(() => api.POST('/containers/{id}/snapshots', { params, body: { description } }))

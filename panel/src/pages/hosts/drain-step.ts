@@ -19,7 +19,7 @@ function isChanged({ state, task_id: taskId }: Drain['containers'][number]): boo
   return state === 'done' && taskId !== ''
 }
 
-/** True while the drain changes without a command. */
+/** True while the drain makes progress, so that its state must be read again. */
 export function isDraining({ state, containers }: Drain): boolean {
   return state === 'running' || containers.some((guest) => guest.state === 'active')
 }

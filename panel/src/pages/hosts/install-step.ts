@@ -7,7 +7,7 @@ export type InstallStep = (typeof installSteps)[number] | 'failed'
 /** A command that installs a host, and the state of the host when the command was created. */
 export type HostCommand = JoinToken & { readonly host: Host }
 
-/** @param earlier the host when its command was created; an installation report that it already has is ignored */
+/** @param earlier the host when its command was created; an installation report from before this time is ignored */
 export function installStepOf({ status, install }: Host, earlier?: Host): InstallStep {
   if (status === 'online') return 'online'
   if (install && JSON.stringify(install) !== JSON.stringify(earlier?.install)) return install.step

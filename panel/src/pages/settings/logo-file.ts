@@ -8,7 +8,7 @@ const maxBytes = 128 * 1024
  * Draws a picture of any format that the browser can show, at a suitable size. Scripts in an SVG file do not run, and
  * only the pixels are sent to the gateway.
  * @returns a PNG file in base64
- * @throws {Error} if the browser cannot show the file, or if it is still too large at a small size
+ * @throws {Error} if the browser cannot show the file, or if the PNG file has too many bytes even after scaling down
  */
 export async function readLogo(file: File): Promise<string> {
   const url = URL.createObjectURL(file)
