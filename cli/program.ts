@@ -8,7 +8,7 @@ import type { GlobalOptions } from './session.js'
 import type { Surroundings } from './surroundings.js'
 import { addOwnCommands } from './own-commands.js'
 
-/* Builds the commands of the program from the operations of the API, and adds those that have no operation. */
+/* Builds the commands of the program from the operations of the API, and adds commands without an operation. */
 
 export interface ProgramOptions {
   readonly operations: readonly Operation[]
@@ -51,7 +51,7 @@ function newCommand(name: string): Command {
   return new Command(name).exitOverride().helpCommand(false).configureHelp({ showGlobalOptions: true, optionTerm })
 }
 
-/** Shows a switch with its opposite: `--[no-]start`. */
+/** Returns the text of a flag for the help. A switch is shown with its opposite, as in `--[no-]start`. */
 function optionTerm({ flags, long, negate }: Option): string {
   const isSwitch =
     !negate &&

@@ -2,7 +2,7 @@
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly home: string
-  /** True for root, who may read the files of the gateway. */
+  /** True for root, who can read the files of the gateway. */
   readonly isRoot: boolean
   /** Number of columns of the terminal; undefined: the output is not a terminal. */
   readonly width: number | undefined

@@ -23,7 +23,7 @@ export type SmtpChoice = (typeof smtpChoices)[number]
 /** Maximum number of stored alerts per host. */
 export const keptAlerts = 10_000
 
-/** Name under which the agent stops a guest for abuse, in operations and audit logs. */
+/** User in operations and audit logs if the agent stops a guest because of abuse. */
 export const securityUser = 'system:security'
 
 /** The action that followed an alert. An empty text means that no action followed. */

@@ -6,7 +6,7 @@ export interface Allocation {
 
 export const noAllocation: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
 
-/** For each resource: how many times the host's capacity may be allocated to guests. 0: without limit. */
+/** Limit of the allocation of each resource, as a multiple of the host's capacity. 0: without limit. */
 export interface Ratios {
   readonly cpu: number
   readonly ram: number

@@ -7,7 +7,7 @@
 export interface Holding {
   /** The caller that the console or stream counts for. A limited API key and all keys created from it count as one. */
   readonly share: string
-  /** True if the caller is unlimited. Unlimited callers may use the reserve, and `perShare` does not limit them. */
+  /** True if the caller is unlimited. Unlimited callers can use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean
 }
 
@@ -16,7 +16,7 @@ export interface Room {
   /** Maximum number of consoles or streams that count for one limited caller (`Holding.share`). */
   readonly perShare: number
   /**
-   * Part of `most` that only unlimited callers may use. Exception: a limited caller that has no console or stream may
+   * Part of `most` that only unlimited callers can use. Exception: a limited caller that has no console or stream can
    * use half of this part. Without the exception, other limited callers could lock out this caller.
    */
   readonly reserve: number

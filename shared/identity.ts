@@ -97,7 +97,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** If set, one of these CAs must have signed the certificate. TLS itself may still accept a certificate of an earlier CA. */
+  /** If set, one of these CAs must have signed the certificate. TLS may still accept certificates of earlier CAs. */
   readonly issuers?: readonly X509Certificate[]
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean

@@ -5,7 +5,7 @@ import { limits } from './guest-rules.js'
 
 export const networkLimits = {
   port: { min: 1, max: 65_535 },
-  /** Host ports that guests may get. Lower ports belong to the host. */
+  /** Host ports that guests can get. Lower ports belong to the host. */
   natPort: { min: 1024, max: 65_535 },
   firewallRules: 200,
   /** Maximum number of ports and port ranges in one firewall rule. */

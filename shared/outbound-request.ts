@@ -73,7 +73,7 @@ export class OutboundError extends Error {
 const keepAliveMs = 4000
 const mostRedirects = 5
 
-/** Sends HTTP requests to other servers. These may answer anything, so a failure affects only its own request. */
+/** Sends HTTP requests to other servers. A server can answer anything, but a failure affects only its own request. */
 export class OutboundClient {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent

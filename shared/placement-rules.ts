@@ -14,7 +14,7 @@ export const hostLabelPattern = '^[a-z0-9](?:[a-z0-9_./-]{0,62})(?:=[a-z0-9_.-]{
 export const hostLabelRule =
   'must be a word or key=value, each part at most 63 lower-case letters, digits, "-", "_" and ".", the first one also with "/"'
 
-/** Rules that decide on which hosts a guest may be. Empty fields allow every host. */
+/** Rules that decide which hosts are allowed for a guest. Empty fields allow every host. */
 export interface PlacementRules {
   /** Group to which the host must belong. */
   readonly group: string

@@ -80,7 +80,7 @@ export function checkHostIp(field: string, text: string): string {
   return address.text
 }
 
-/** Returns the length of both ranges, which must be equal. A missing last port gives a range the other's length. */
+/** Returns the length of the ranges, which must be equal. A range without a last port is as long as the other. */
 function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)
@@ -111,7 +111,7 @@ function checkPort(field: string, port: number): number {
 
 /**
  * Checks the range of host ports that a host offers for mappings.
- * @throws {BerthError} `invalid_field`; the name of the invalid field is the value of `field` and `.start` or `.end`
+ * @throws {BerthError} `invalid_field`; its field is `field` with `.start` or `.end` appended
  */
 export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {
   checkInteger(`${field}.start`, start, networkLimits.natPort)

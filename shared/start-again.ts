@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
-/** Codes of errors that may disappear without help: a full disk, no memory, a host that has not joined yet. */
+/** Codes of errors that can disappear by themselves: a full disk, no memory, a host that has not joined yet. */
 const temporaryCodes =
   /^(not_joined|ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000

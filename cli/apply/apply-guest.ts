@@ -15,7 +15,7 @@ import { createRequest, guestRequests } from './plan-requests.js'
 import type { WantedItem } from './plan-wanted.js'
 import { readGuestState, type GuestState } from './read-present.js'
 
-/* Makes guests match a fleet file. Each step reads the guest again, because a run may be interrupted anywhere. */
+/* Makes guests match a fleet file. Each step reads the guest again, because a run can be interrupted at any point. */
 
 export interface ApplyContext {
   readonly client: BerthClient
@@ -65,7 +65,7 @@ export async function waitUntilCreated({ client, following }: ApplyContext, gues
   }
 }
 
-/** Deletes a guest that still has the tag of the set. */
+/** Deletes a guest if it still has the tag of its set. */
 export async function deleteGuest(context: ApplyContext, { current }: Deletion): Promise<void> {
   const { client, names, set } = context
   const { current: now, etag } = await readGuestState(client, current.id, { names, needsFirewall: false })

@@ -39,7 +39,7 @@ const special: Readonly<Record<string, { readonly name: string; readonly names?:
   nat_port_mappings: { name: 'port' },
 }
 
-/** @param schema JSON schema. Neither the schema nor its items may contain `$ref`. */
+/** @param schema JSON schema. The schema and its items must not contain `$ref`. */
 export function flagOf(field: string, schema: Schema, { place, isRequired }: FieldPlace): Flag {
   const isList = schema.type === 'array' || (field === 'extra_ports' && schema.type === undefined)
   const unit = unitOf(field, schema)

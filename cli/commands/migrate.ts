@@ -9,7 +9,7 @@ import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../se
 import type { Surroundings } from '../surroundings.js'
 import { waitForTasks } from '../tasks/wait.js'
 
-/** Options of the command, as they were given. */
+/** Options of the command, as texts from the command line. */
 export interface MigrateSettings {
   readonly offline?: true
   readonly bandwidthMbps?: string
@@ -18,7 +18,7 @@ export interface MigrateSettings {
 
 export interface MigrateRun {
   readonly guest: string
-  /** Target; undefined: the gateway chooses it. */
+  /** Name or id of the target host; undefined: the gateway chooses the host. */
   readonly host: string | undefined
   readonly settings: MigrateSettings
   readonly isConfirmed: boolean

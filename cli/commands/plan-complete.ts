@@ -8,7 +8,7 @@ export interface Level {
 
 export interface Completion {
   readonly texts: readonly string[]
-  /** Objects whose names can be in this place; undefined: none. */
+  /** Kind of the objects whose names can complete the word; undefined: no names. */
   readonly names: Named | undefined
 }
 

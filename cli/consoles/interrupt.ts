@@ -1,4 +1,4 @@
-/** Runs with a signal that is aborted by Ctrl-C, or when the process is asked to end. */
+/** Calls `run` with a signal. Ctrl-C, or a signal that ends the process, aborts it. */
 export async function withInterrupt<Result>(run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const controller = new AbortController()
   const abort = (): void => controller.abort()

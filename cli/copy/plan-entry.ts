@@ -25,7 +25,7 @@ export type EntryStep =
   | { readonly do: 'skip'; readonly reason: string }
 
 /**
- * Decides what an entry of an archive from a guest may write.
+ * Decides which file or directory an entry of a guest's archive is allowed to write.
  * @throws {CliError} `failed` if the guest sent something that was not requested
  */
 export function planEntry(entry: ArchiveEntry, requested: Requested): EntryStep {
@@ -54,7 +54,7 @@ function namesBelow(path: string, { name, isRecursive }: Requested): string[] | 
 }
 
 /**
- * A link may only lead to a place in the copied directory. In the target of a link, `..` is only allowed at the
+ * A link must lead to a place in the copied directory. In the target of a link, `..` is only allowed at the
  * beginning. After a name, `..` would have no certain meaning, because the name could be another link.
  */
 function planLink(path: readonly string[], to: string): EntryStep {

@@ -11,10 +11,10 @@ export interface CopyPlan {
   readonly local: string
 }
 
-/** Directory to which relative paths in a guest belong. */
+/** Directory in the guest from which relative paths begin. */
 const home = '/root'
 
-/** Plans `berth cp SOURCE TARGET`. One of them is `GUEST:PATH`. @throws {CliError} `usage` */
+/** Plans `berth cp SOURCE TARGET`. Either SOURCE or TARGET is `GUEST:PATH`. @throws {CliError} `usage` */
 export function planCopy(source: string, target: string): CopyPlan {
   const [from, to] = [parsePlace(source), parsePlace(target)]
   if ((from === undefined) === (to === undefined))

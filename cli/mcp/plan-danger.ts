@@ -1,4 +1,4 @@
-/* Decides which operations an assistant may only call after a confirmation. */
+/* Decides which operations an assistant can call only after a confirmation by the user. */
 
 /** Operations that only read, although their method is not GET. */
 const reading: ReadonlySet<string> = new Set(['listContainerSummariesByPost'])

@@ -24,7 +24,7 @@ export interface EventOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Opens a request. */
+/** Sends a request, and returns the answer before its body was received. */
 type Open = (request: ClientRequest, maxSilenceMs: number) => Promise<OpenAnswer>
 
 /** The gateway sends something every 15 s. */

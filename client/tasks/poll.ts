@@ -15,7 +15,7 @@ export interface PollOptions<T> {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Longest time during which the gateway may be unreachable, for example while it restarts. */
+/** Longest time in ms for which temporary errors are ignored, for example while the gateway restarts. */
 const graceMs = 60_000
 
 /** Reads a state until it is the end. @throws the error of `read`, a temporary error only after `graceMs` */

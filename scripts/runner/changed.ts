@@ -4,26 +4,26 @@ import { basename } from 'node:path'
 import { build } from 'esbuild'
 import { allEntryPoints, allFiles } from './compile.js'
 
-/* Finds the tests that a change may affect, by the rules in docs/development.md. */
+/* Finds the tests that a change can affect, by the rules in docs/development.md. */
 
 /** Maps each file to the files that it needs. */
 export type Graph = ReadonlyMap<string, ReadonlySet<string>>
 
-/** Files whose change may affect every test. */
+/** Files whose change can affect every test. */
 const affectAll =
   /^(package(-lock)?\.json|tsconfig\.json|\.mocharc\.json|buf[.\w]*\.yaml|scripts\/(test|runner\/|lib\/(bundle|build|common)\.)[\w./-]*)$/
 
-/** Files that may start or read other files. Their text is searched for the names of other files. */
+/** Files that can start or read other files. Their text is searched for the names of other files. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files with a computed path, which a search by path cannot find, each with the source that uses them. */
+/** Files whose paths a source computes, so that a search cannot find the paths. `user` is this source. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]
 
-/** True for files of the product. They may mention scripts and pages of the documentation without depending on them. */
+/** True for files of the product. If they name a script or a page of the documentation, they do not depend on it. */
 const isProduct = (file: string): boolean => /^(agent|client|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** Returns the files that differ from the commit `base`, including untracked files. */

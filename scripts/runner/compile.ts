@@ -36,12 +36,12 @@ interface PackageJson {
   readonly devDependencies: Record<string, string>
 }
 
-/** Returns all files that tests may use. */
+/** Returns all files that tests can use. */
 export function allFiles(): string[] {
   return [...folders, 'docs', 'systemd'].flatMap(filesBelow)
 }
 
-/** Returns every source of the repository that a test may load. */
+/** Returns every source of the repository that a test can load. */
 export function allEntryPoints(): string[] {
   const { own, panel } = entryPoints(folders.flatMap(filesBelow))
   return [...own, ...panel]

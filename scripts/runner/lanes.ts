@@ -29,7 +29,7 @@ export async function runInLanes(
   }
 }
 
-/** Removes the next chain that may begin from `waiting`. @returns the chain; undefined if too few lanes are free */
+/** Removes the next chain that can begin from `waiting`. @returns the chain; undefined if too few lanes are free */
 export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lanes): Chain | undefined {
   const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
   const computing = running.filter(({ kind }) => kind === 'compute').length

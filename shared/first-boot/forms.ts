@@ -132,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** In all versions of cloud-init, a template may contain cloud-config or a script. A Jinja block may produce either. */
+/** In all versions of cloud-init, a template can contain cloud-config or a script. A Jinja block can produce either. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

@@ -55,7 +55,7 @@ const rewrittenHeaders = /^(content-type|content-transfer-encoding|content-lengt
 export function checkMime(text: string): void {
   const parts = leavesOf(parseEntity(text), 0)
   if (parts.length === 0) throw new FirstBootFault('the MIME message has no part')
-  // A message with its own handler for parts may contain parts of any type.
+  // If a message contains its own handler for parts, parts of all types are allowed.
   const hasHandler = parts.some((part) => typeOf(part) === 'text/part-handler')
   parts.forEach((part, index) => {
     try {

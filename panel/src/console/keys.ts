@@ -3,7 +3,7 @@ export interface BarKey {
   readonly label: string
   /** Name for screen readers. Default: the label. */
   readonly name?: string
-  /** The text that the key sends, unless a program has switched the arrow keys to application mode. */
+  /** The text that the key sends. In application mode, arrow keys send other texts. */
   readonly text: string
   readonly application?: string
 }

@@ -145,11 +145,11 @@ export function timeBounds(nowMs: number, format: (ms: number) => string): { now
   return { nowText: format(nowMs), soonText: format(nowMs + weekMs) }
 }
 
-/** Compares texts by code points. This sorts times in the form of the API correctly, with `~` after all of them. */
+/** Compares texts by code points. Times of the API then sort correctly, and `~` sorts after all times and names. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 
-/** Returns a key that sorts numbers within names by value. Names contain only ASCII. */
+/** Returns a text to sort a guest's name by. Numbers in names are sorted by their value. Names contain only ASCII. */
 function nameKey(guest: Guest): string {
   const known = names.get(guest)
   if (known !== undefined) return known

@@ -4,7 +4,7 @@ import { live } from '../live/live.svelte.ts'
 import { LiveRows } from '../live/live-rows.svelte.ts'
 import { applyToGuests, applyToTasks, keptTasks } from './rows.ts'
 
-/** All guests that the user may see. */
+/** All guests that the user is allowed to see. */
 class GuestList extends LiveRows<Guest> {
   constructor() {
     let etag = ''

@@ -2,7 +2,7 @@ import { api, ask } from '../api/client.ts'
 import type { Host } from '../api/types.ts'
 import { LiveRows } from '../live/live-rows.svelte.ts'
 
-/** All hosts that the user may see. Pages use the list to show names instead of ids. */
+/** All hosts that the user is allowed to see. Pages use the list to show names instead of ids. */
 class HostList extends LiveRows<Host> {
   readonly #names = $derived(new Map((this.rows ?? []).map(({ id, name }) => [id, name])))
 

@@ -13,7 +13,7 @@ export type Topic =
   /** Measurements for which the gateway sends no events. Pages read them periodically. */
   | 'usage'
 
-/** Topics that no event reports. Their data is read again when the user returns to the window. */
+/** Topics without events of their own. Their data is read again when the user returns to the window. */
 export const untold: readonly Topic[] = ['images', 'snapshots', 'backups', 'accounts', 'webhooks', 'usage']
 
 /** An event of the stream, with the data that it affects. */

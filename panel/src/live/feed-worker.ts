@@ -11,7 +11,7 @@ interface SharedScope {
 }
 
 const tabs = new Set<MessagePort>()
-/** Tabs that may be visible. They need the stream. */
+/** Tabs that need the stream, because they have not reported that they are hidden. */
 const awake = new Set<MessagePort>()
 const feed = new EventFeed((message) => tabs.forEach((tab) => tell(tab, message)))
 

@@ -27,7 +27,7 @@ export function newMapping({ protocol, inner, outer, count, note }: MappingForm)
   return { protocol, container_port: inner, host_port, description: note, ...range, ...hostRange }
 }
 
-/** Returns only the changed fields, because customers may not send the ports of the host, even unchanged. */
+/** Returns only the changed fields. Customers are not allowed to send ports of the host, not even unchanged ones. */
 export function mappingChange(mapping: PortMapping, form: MappingForm): MappingChange {
   const before = formOf(mapping)
   const { protocol, inner, outer, count, note } = form

@@ -6,12 +6,12 @@ import { session } from '../../session/session.svelte.ts'
 /** The choice to take a snapshot before the guest's disk is replaced. It is preselected if a snapshot is possible. */
 export class SnapshotFirst {
   wanted = $state(false)
-  /** `full`: the guest has reached its limit of snapshots. `refused`: the user may not take snapshots. */
+  /** `full`: the guest has reached its limit of snapshots. `refused`: the user lacks the right to take snapshots. */
   state = $state<'unknown' | 'possible' | 'full' | 'refused'>('unknown')
 
   #offered: Promise<void> = Promise.resolve()
 
-  /** Checks whether the user may take a snapshot and the guest's limit allows one more. */
+  /** Checks whether the user has the right to take a snapshot, and the guest's limit allows one more. */
   offer(guest: Pick<Guest, 'id'>): void {
     this.#offered = this.#check(guest)
   }

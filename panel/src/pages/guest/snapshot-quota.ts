@@ -12,8 +12,8 @@ export function quotaForm(count: number, spaceBytes: number): QuotaForm {
 }
 
 /**
- * Converts the form to a request. The request contains the space only if the user has changed it. The saved space may
- * be the default, which follows the disk size, and the form rounds it.
+ * Converts the form to a request. An unchanged space is not sent: the form rounds the saved space, and sending it would
+ * fix a default that follows the disk size.
  * @param saved content of the form before the user changed it
  */
 export function planQuota(form: QuotaForm, saved: QuotaForm): { snapshot_limit: number; space_limit_bytes?: number } {
