@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import { normalizeCidr, parseCidr } from 'cidr-tools'
 
 /*
- * This module parses addresses as users write them. It validates each text first, because two other functions are too
- * lenient: ip-bigint, the parser of cidr-tools, does not validate, and isIP accepts a meaningless zone (fe80::1%eth0).
+ * This module parses addresses as users write them. It validates each text first, because the functions that it calls
+ * are too lenient. The parser of cidr-tools (ip-bigint) does not validate. isIP accepts a useless zone (fe80::1%eth0).
  */
 
 export type AddressFamily = 'ipv4' | 'ipv6'

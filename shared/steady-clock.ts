@@ -1,5 +1,5 @@
 /*
- * The wall clock can be wrong for a minute, for example because of a bad time server or a typing error. The monotonic
+ * The wall clock can be wrong for a minute, for example because of a bad time server. The monotonic
  * clock never jumps, but does not know the date. With both clocks, a jump can be distinguished from elapsed time.
  */
 
@@ -70,7 +70,7 @@ export class SteadyClock {
     return { bootId, offsetMs: this.#offsetMs }
   }
 
-  /** Treats the clock as settled if an earlier process of this boot recorded the offset that both clocks have now. */
+  /** Treats the clock as settled if `mark` is from this boot and contains the present offset of the two clocks. */
   resume(mark: ClockMark, bootId: string): void {
     const sameOffset = Math.abs(mark.offsetMs - this.#offsetMs) <= toleranceMs
     if (mark.bootId === bootId && sameOffset) this.trust()

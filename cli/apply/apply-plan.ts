@@ -20,7 +20,7 @@ export interface Progress {
 interface Job {
   readonly title: string
   readonly result: string
-  /** True if the job is skipped after an earlier failure, for example a deletion after a failed replacement. */
+  /** True to skip the job if an earlier job failed. Example: no deletion after a failed replacement. */
   readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }

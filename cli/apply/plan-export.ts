@@ -12,7 +12,7 @@ export interface Exported {
   readonly notes: readonly string[]
 }
 
-/** @param set name of the file's set; if guests have the tag of this set, they keep it when the file is applied */
+/** @param set name of the file's set. When the file is applied, guests with the tag of this set keep the tag. */
 export function planExport(items: readonly CurrentItem[], set: string): Exported {
   const isDouble = (item: CurrentItem): boolean =>
     items.some((other) => other !== item && other.kind === item.kind && sameName(other, item))

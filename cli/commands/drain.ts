@@ -30,7 +30,7 @@ export interface DrainRun {
 }
 
 /**
- * Shows what a drain would do, begins it after a confirmation, and follows it. A drain in progress is only followed.
+ * Shows the plan of a drain, begins it after a confirmation, and waits for its end. Only waits for a drain in progress.
  * @throws {CliError} `usage` if settings are given for a drain in progress, `failed` if it is paused, and as `follow`
  */
 export async function runDrain({ host, settings, isConfirmed, options, surroundings }: DrainRun): Promise<void> {

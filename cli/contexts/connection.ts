@@ -4,15 +4,15 @@ import { CliError, exitCodes, usageError } from '../errors.js'
 import type { Surroundings } from '../surroundings.js'
 import { configFile, readContexts, type Contexts } from './config-file.js'
 
-/* Finds out with which gateway a command works. */
+/* Finds out to which gateway a command sends its requests. */
 
 export const adminKeyFile = '/etc/berth/admin.key'
 const gatewayConfigFile = '/etc/berth/gateway.yaml'
 const defaultLocalUrl = 'http://127.0.0.1:8080'
 
 /**
- * Returns the connection of a command from the first source that exists: the named context, BERTH_URL with BERTH_KEY,
- * the current context, and for root the gateway of this machine.
+ * Returns the connection of a command from the first source that exists. The sources are, in this order: the named
+ * context; BERTH_URL with BERTH_KEY; the current context; for root, the gateway of this machine.
  * @param named name of the context from the command line
  * @throws {CliError}
  */

@@ -26,7 +26,7 @@ export class Names {
 
   /**
    * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the text is the id, UUID or
-   * name of a guest: the object that the API did not find is then not the guest.
+   * name of a guest. In this case, the API knows the guest, but not another object of the request.
    * @throws {CliError} `notFound`, with similar names
    */
   async correct(text: string): Promise<string | undefined> {

@@ -11,7 +11,7 @@ export type Match =
   { readonly found: Candidate } | { readonly similar: readonly string[]; readonly isAmbiguous: boolean }
 
 /**
- * A beginning of a UUID that selects an object. It has at least eight digits: a shorter text, such as the word `cafe`,
+ * A beginning of a UUID that selects an object. It has at least eight digits. A shorter text, such as the word `cafe`,
  * could select an object that the user did not mean.
  */
 const uuidPrefix = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i

@@ -111,8 +111,8 @@ export function isComplete(files: readonly string[], all: readonly string[]): bo
 }
 
 /**
- * Returns the chains in the order in which they begin. Chains that need several lanes come first, because lanes are
- * still free. Longer chains come before shorter chains, so that all lanes end at about the same time.
+ * Returns the chains in the order in which they begin. Chains that need several lanes come first, while all lanes are
+ * free. Longer chains come before shorter chains, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)

@@ -7,7 +7,7 @@ import type { ReportedResult } from './processes.js'
 /*
  * A Mocha reporter: the spec output, plus two files in the directory that --reporter-option results=DIRECTORY names.
  * `at` contains the running test or hook, `result.json` the results of all tests. If a forgotten handle keeps the
- * process open after its tests, the reporter ends it.
+ * process open after its tests, the reporter ends the process.
  */
 
 const limits = { messageCharacters: 2000, diffLines: 30, diffColumns: 200, stackLines: 5 }

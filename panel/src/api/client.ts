@@ -49,8 +49,8 @@ interface Outcome {
 type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
 
 /**
- * Sends a request and returns the envelope of the response. If the session has ended, or if the request needs the
- * password again, asks the user. Then repeats the request.
+ * Sends a request and returns the envelope of the response. If the request needs a login or the password, asks the user
+ * and then repeats the request.
  * @throws {ApiFailure}
  */
 export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {

@@ -1,4 +1,4 @@
-/** Shows whether the gateway answers. */
+/** Stores whether the gateway answers requests. */
 class Online {
   isLost = $state(false)
   readonly #followers: ((isLost: boolean) => void)[] = []

@@ -12,8 +12,8 @@ export function quotaForm(count: number, spaceBytes: number): QuotaForm {
 }
 
 /**
- * Converts the form to a request. An unchanged space is not sent: the form rounds the saved space, and sending it would
- * fix a default that follows the disk size.
+ * Converts the form to a request. An unchanged space is not sent, because the form shows the saved space only rounded.
+ * Also, a default space follows the size of the disk only as long as no space is sent.
  * @param saved content of the form before the user changed it
  */
 export function planQuota(form: QuotaForm, saved: QuotaForm): { snapshot_limit: number; space_limit_bytes?: number } {
