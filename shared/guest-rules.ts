@@ -59,9 +59,9 @@ export interface HostNames {
 }
 
 /**
- * Derives host names from a guest's name. `web.example.com` has the host name `web` and is the FQDN. A name without
- * dots has no FQDN. Letters become lower case, and characters that host names cannot contain become `-`. The last label
- * of an FQDN is never a number (RFC 1123 2.1).
+ * Derives host names from a guest's name. `web.example.com` gives the host name `web` and the FQDN `web.example.com`.
+ * There is no FQDN if the name has no dots or its last label is a number (RFC 1123 2.1). Letters become lower case, and
+ * characters that host names cannot contain become `-`.
  */
 export function hostNamesOf(guestName: string): HostNames {
   const labels = guestName.split('.').map(labelOf)

@@ -12,7 +12,7 @@ export interface TargetPolicy {
   readonly setting: string
 }
 
-/** All IPv4 addresses that do not belong to a public host (IANA's registry of special-purpose addresses). */
+/** All IPv4 networks without public hosts (IANA's registry of special-purpose addresses). */
 const refusedIpv4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -30,7 +30,7 @@ const refusedIpv4 = [
   '224.0.0.0/3',
   '168.63.129.16/32',
 ]
-/** 6to4 and Teredo (2001::/23, 2002::/16) are refused, too: their addresses lead to the embedded IPv4 address. */
+/** Includes 6to4 and Teredo (2002::/16, 2001::/23), because their addresses lead to the embedded IPv4 address. */
 const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const publicIpv6 = '2000::/3'
 

@@ -5,7 +5,7 @@ import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
 
 interface Known {
   readonly items: readonly CurrentItem[]
-  /** Names of the hosts by their ids; undefined: they are not known. */
+  /** Names of the hosts by their ids; undefined: the hosts are not known. */
   readonly hosts: ReadonlyMap<string, string> | undefined
 }
 

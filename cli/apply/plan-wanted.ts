@@ -21,7 +21,7 @@ export interface WantedItem extends Place {
   readonly kind: Kind
   /** Name of the object; empty if there is only one object of this kind. */
   readonly name: string
-  /** Fields in the file. Other fields stay as they are. */
+  /** Fields in the file. The program does not change other fields. */
   readonly fields: Fields
 }
 

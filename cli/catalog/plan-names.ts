@@ -65,14 +65,14 @@ const exceptions: Readonly<Record<string, string>> = {
 /**
  * Returns the name of an operation. The noun is the last collection of the path. The verb is the id of the operation
  * without this noun.
- * @param collections segments that are followed by a parameter in the path of any operation (see `collectionsOf`)
+ * @param collections all path segments directly before a parameter, from all operations (see `collectionsOf`)
  */
 export function planName(operation: NamedOperation, collections: ReadonlySet<string>): CommandName {
   const [noun = '', verb = ''] = (exceptions[operation.operationId] ?? deriveName(operation, collections)).split(' ')
   return { noun, verb }
 }
 
-/** Returns all segments of paths that are followed by a parameter, such as `containers` in `/containers/{id}/start`. */
+/** Returns all path segments directly before a parameter, such as `containers` in `/containers/{id}/start`. */
 export function collectionsOf(paths: readonly string[]): Set<string> {
   const found = paths.flatMap((path) => [...path.matchAll(/([^/{}]+)\/\{/g)].map(([, name = '']) => name))
   return new Set(found)

@@ -7,7 +7,7 @@ export interface WordingContext {
   readonly flags: readonly { readonly name: string; readonly field: string }[]
 }
 
-/** Text between backticks names an operation, a field or a value; all other text is prose. */
+/** Converts a text. Between backticks are names of operations, fields and values; all other text is prose. */
 export function wordingOf(text: string, context: WordingContext): string {
   return text
     .split(/(`[^`]*`)/)

@@ -125,7 +125,7 @@ async function follow(drain: NamedDrain, started: Drain, options: FollowOptions)
   options.report(`drain ${name}: done; open the host again with: berth host undrain ${name}`)
 }
 
-/** Returns the error for a drain that failed or is paused; undefined: it succeeded. */
+/** Returns the error for a drain that failed or is paused; undefined: the drain succeeded. */
 function failureOf(drain: Drain, name: string): CliError | undefined {
   const failure = drainFailure(drain)
   if (failure === undefined) return undefined

@@ -16,7 +16,7 @@ export interface ExportRun {
   readonly surroundings: Surroundings
 }
 
-/** Prints a fleet file of the present state. @throws {CliError} `failed` if firewalls are missing */
+/** Prints a fleet file of the present state. @throws {CliError} `failed` if firewalls could not be read */
 export async function runExport({ set = defaultSet, options, surroundings }: ExportRun): Promise<void> {
   const { form } = outputOptions({ output: 'yaml', ...options }, 'export', surroundings.width)
   if (form !== 'yaml' && form !== 'json') throw usageError(`-o ${form}: only yaml and json are possible`)

@@ -15,7 +15,7 @@ export interface WhyRun {
   readonly surroundings: Surroundings
 }
 
-/** Explains why a port of a guest cannot be reached. @throws {CliError} `failed` if it cannot be reached */
+/** Explains why a port of a guest cannot be reached. @throws {CliError} `failed` if the port cannot be reached */
 export async function runWhy({ guest, port, source, options, surroundings }: WhyRun): Promise<void> {
   if (!/^\d+$/.test(port)) throw usageError(`${port}: not a port`)
   const output = outputOptions(options, 'why', surroundings.width)

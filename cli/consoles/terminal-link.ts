@@ -47,7 +47,7 @@ interface Message {
 export class TerminalLink {
   #socket: WebSocket | undefined
   #resume = ''
-  /** Offset of the first byte of this socket within all output. */
+  /** Offset of the current socket's first byte within the whole output of the console. */
   #base = 0
   #received = 0
   #acknowledged = 0

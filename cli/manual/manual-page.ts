@@ -8,7 +8,7 @@ import { bold, entry, escapeRoff, proseRoff, section } from './roff.js'
 /** Name of the manual page that the build writes into `dist/cli`. */
 export const manualFile = 'berth.1'
 
-/** Returns the manual page berth(1). It is derived from the commands, so it is never out of date. */
+/** Returns the manual page berth(1). The page is derived from the commands, so it is never out of date. */
 export function manualPage(operations: readonly Operation[]): string {
   const words = operations.map(({ noun }) => noun)
   const program = createProgram({ operations, surroundings: {} as Surroundings, words })

@@ -1,6 +1,6 @@
 /* The language of manual pages (man(7)). */
 
-/** Returns text as it is: roff must not interpret any of its characters. */
+/** Escapes a text, so that roff prints it unchanged. */
 export function escapeRoff(text: string): string {
   return text
     .replaceAll('\\', '\\e')

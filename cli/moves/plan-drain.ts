@@ -82,7 +82,7 @@ function resultOf({ state, to_host_id: to, message }: DrainedGuest, mode: string
   return mode === 'stop' ? 'stopped' : to === '' ? 'moved' : `moved to ${nameOf(to)}`
 }
 
-/** Returns a text that says how the followed drain was replaced; undefined: it was not replaced. */
+/** Returns a text that says how the followed drain was replaced; undefined: the drain was not replaced. */
 export function drainReplacement(followed: Drain, now: Drain): string | undefined {
   if (now.state === 'none') return 'the drain is no longer stored'
   if (now.started_at !== followed.started_at) return 'another drain of the host has begun'
@@ -90,7 +90,7 @@ export function drainReplacement(followed: Drain, now: Drain): string | undefine
   return undefined
 }
 
-/** Returns the reason why a drain failed or does not continue; undefined: it succeeded. */
+/** Returns the reason why a drain failed or does not continue; undefined: the drain succeeded. */
 export function drainFailure({ state, containers }: Drain): string | undefined {
   if (state === 'paused') return 'the drain is paused'
   if (state === 'canceled') return 'the drain was canceled'

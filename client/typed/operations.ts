@@ -11,7 +11,7 @@ type OperationAt<Path extends keyof paths, M extends Method> = Exclude<
   undefined
 >
 
-/** Paths of the API with a method. */
+/** Paths of the API that have the method `M`. */
 export type PathOf<M extends Method> = {
   [Path in keyof paths]: [OperationAt<Path, M>] extends [never] ? never : Path
 }[keyof paths]
@@ -29,7 +29,7 @@ type BodyOf<Operation> = Operation extends { requestBody?: infer R }
     : never
   : never
 
-/** An object type with one property. It is optional if `undefined` is allowed, and absent if only that is allowed. */
+/** An object with the property `Name`, optional if `Value` can be undefined. `unknown` if it always is undefined. */
 type Part<Name extends string, Value> = [Exclude<Value, undefined>] extends [never]
   ? unknown
   : undefined extends Value

@@ -6,7 +6,7 @@ export interface EnglishRule {
   readonly advice: string
 }
 
-/** Sentence openings and words that made readers read a sentence twice. They do not replace a reading of the text. */
+/** Sentence openings and words that are hard to understand. A text without them can still be unclear. */
 export const rules: readonly EnglishRule[] = [
   {
     name: 'opening',

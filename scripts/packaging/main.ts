@@ -16,7 +16,7 @@ const cache = 'node_modules/.cache/berth-packages'
 /** The content of packaging/runtime/node.json. */
 type NodeRelease = Readonly<Record<Architecture, Omit<PublishedPackage, 'version'>>> & {
   readonly version: string
-  /** Revision of the package. It is raised when the package changes without a new version of Node.js. */
+  /** Revision of the package. Raise it when the package changes without a new version of Node.js. */
   readonly revision: number
   /** Time of all files in seconds since 1970. It is fixed, so that every build has the same content. */
   readonly epoch: number

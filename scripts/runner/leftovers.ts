@@ -68,7 +68,7 @@ function removeNetwork(prefix: string): void {
   const namespaces = list('ip', ['-json', 'netns', 'list']) as { name: string }[]
   for (const { name } of namespaces) if (name.startsWith(prefix)) attempt('ip', ['netns', 'delete', name])
   const links = list('ip', ['-json', 'link', 'show']) as { ifname: string; master?: string }[]
-  // Interfaces of guests do not have the prefix. They are found as ports of bridges with the prefix, and deleted first.
+  // Guests' interfaces lack the prefix. They are found as ports of bridges with the prefix, and are deleted first.
   const ports = links.filter(({ master }) => master?.startsWith(prefix))
   const own = links.filter(({ ifname }) => ifname.startsWith(prefix))
   for (const { ifname } of [...ports, ...own]) attempt('ip', ['link', 'delete', ifname])

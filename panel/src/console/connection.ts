@@ -14,7 +14,7 @@ export interface ConnectionParts {
   readonly url: string
   readonly protocols: string[]
   onStatus(status: Status): void
-  /** @param shown the implementation must call this function after it has processed the bytes */
+  /** @param shown must be called after the bytes were processed */
   onBytes(bytes: Uint8Array, shown: () => void): void
   onClose(ending: Ending): void
 }

@@ -34,7 +34,7 @@ export interface PendingModifiers {
   readonly alt: boolean
 }
 
-/** Returns the text that a key of the bar sends with these modifiers. They change only characters and arrow keys. */
+/** Returns the text that a key of the bar sends with these modifiers, which change only characters and arrow keys. */
 export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
   const isArrow = barKeys.some((key) => key.application !== undefined && [key.text, key.application].includes(text))
   if (text.length !== 1 && !isArrow) return text

@@ -28,7 +28,7 @@ export interface LinkParts {
   ticket(): Promise<string>
   /**
    * Shows output of the guest.
-   * @param shown the implementation must call this function after it has processed the output
+   * @param shown must be called after the output was processed
    * @param isReplay true for output that was shown before: the terminal must not answer queries in this output again
    */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void

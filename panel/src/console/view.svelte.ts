@@ -65,7 +65,7 @@ async function ticketFor(container: string, mode: LinkParts['mode']): Promise<st
   return made.ticket
 }
 
-/** Keeps the token that continues this tab's console. It is valid only with a ticket and for the same login. */
+/** Keeps the token that continues this tab's console. The token is valid only with a ticket, and for the same login. */
 function memoryOf(container: string, mode: LinkParts['mode']): LinkParts['memory'] {
   const key = `berth.console.${container}.${mode}`
   return {

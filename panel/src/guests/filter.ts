@@ -37,7 +37,7 @@ export interface Sorting {
 const weekMs = 7 * 86_400_000
 const texts = new WeakMap<Guest, string>()
 
-/** Returns all searchable text of a guest in lower case. It is cached, because each key press searches all guests. */
+/** Returns a guest's searchable text in lower case. The text is cached, because each key press searches all guests. */
 function textOf(guest: Guest): string {
   const known = texts.get(guest)
   if (known !== undefined) return known

@@ -6,7 +6,7 @@ import { online } from '../api/online.svelte.ts'
 import { RefetchThrottle } from './refetch-throttle.ts'
 
 /*
- * Only this module knows whether the panel uses the gateway's event stream or polling. It polls without a stream. Pages
+ * Only this module knows whether the panel uses the gateway's event stream or, without a stream, polling. Pages
  * follow topics. Code that changes data without an event calls `touch` for its topic.
  */
 
@@ -109,7 +109,7 @@ class Live {
   }
 
   #turned(isLost: boolean): void {
-    // If the stream is not open, nothing needs to be read here: all data is read when the stream opens.
+    // If the stream is not open, nothing is read here, because all data is read when the stream opens.
     if (!isLost && this.#isOpen) this.#all()
     else this.#schedule()
   }

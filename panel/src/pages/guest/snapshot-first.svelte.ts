@@ -3,7 +3,7 @@ import type { Guest } from '../../api/types.ts'
 import { live } from '../../live/live.svelte.ts'
 import { session } from '../../session/session.svelte.ts'
 
-/** The choice to take a snapshot before the guest's disk is replaced. It is preselected if a snapshot is possible. */
+/** The choice to take a snapshot before the guest's disk is replaced. Preselected if a snapshot is possible. */
 export class SnapshotFirst {
   wanted = $state(false)
   /** `full`: the guest has reached its limit of snapshots. `refused`: the user lacks the right to take snapshots. */
