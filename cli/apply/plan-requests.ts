@@ -18,7 +18,7 @@ export function createRequest({ kind, name, fields }: WantedItem, names: NamesOf
   return { method: 'POST', path: kind.createPath, body }
 }
 
-/** Returns the mappings of a new guest. If the file lists no mappings, Berth chooses them. */
+/** Returns the mappings of a new guest. An empty list gives no mappings. Without a list, Berth chooses mappings. */
 function newMappings({ ports }: Fields): object {
   if (ports === undefined) return {}
   const mappings = ports as readonly Mapping[]

@@ -70,7 +70,7 @@ function bodyOf({ mode, parallel, deadline }: DrainSettings, nowMs: number): obj
   }
 }
 
-/** Checks that a drain in progress can be followed. @throws {CliError} `usage`, or `failed` if it is paused */
+/** Checks that the command can wait for a drain in progress. @throws {CliError} `usage`, or `failed` if it is paused */
 function checkFollowable(
   name: string,
   present: Drain,

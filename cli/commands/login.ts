@@ -12,7 +12,7 @@ export interface LoginOptions {
   readonly caFile?: string
 }
 
-/** Checks a key with a request and stores it as the current context. */
+/** Checks an API key with a request. Stores the gateway and the key as the current context. */
 export async function logIn(written: string, options: LoginOptions, surroundings: Surroundings): Promise<void> {
   const url = parseUrl(written)
   const ca = options.caFile === undefined ? undefined : surroundings.readFile(options.caFile)

@@ -14,7 +14,7 @@ export async function confirm(question: string): Promise<void> {
   }
 }
 
-/** Ctrl-C and Ctrl-D close the prompt without an answer. */
+/** Resolves when Ctrl-C or Ctrl-D closes the prompt without an answer. */
 function closed(prompt: { once(event: 'close', listener: () => void): unknown }): Promise<string> {
   return new Promise((resolve) => prompt.once('close', () => resolve('')))
 }

@@ -16,11 +16,11 @@ export interface BerthEvent {
 export interface EventOptions {
   /** Kinds of events, such as `['guest', 'task']`. Default: all kinds that the API key is allowed to read. */
   readonly kinds?: readonly string[] | undefined
-  /** Continues after this event. */
+  /** Id of the last received event. The stream continues after this event. */
   readonly lastEventId?: string | undefined
   /** Connects again when the stream ends. Default: true. */
   readonly reconnect?: boolean
-  /** Ends the stream. */
+  /** Ends the stream when it is aborted. */
   readonly signal?: AbortSignal | undefined
 }
 

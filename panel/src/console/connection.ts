@@ -19,7 +19,7 @@ export interface ConnectionParts {
   onClose(ending: Ending): void
 }
 
-/** Bytes of output between two acknowledgements. The gateway sends at most 512 KiB without one. */
+/** Bytes of output between two acknowledgements. The gateway sends at most 512 KiB without an acknowledgement. */
 const acknowledgeBytes = 128 * 1024
 /** Size in bytes of the sent frames. The gateway accepts up to 64 KiB. */
 const frameBytes = 32 * 1024

@@ -8,7 +8,7 @@ export interface Attention {
   readonly tone: Tone
   readonly text: Key
   readonly values: Readonly<Record<string, string | number>>
-  /** Names that the sentence contains in place of `names`. Long lists are shortened. */
+  /** Names that replace the placeholder `names` of the sentence. Long lists are shortened. */
   readonly names?: readonly string[]
   readonly href: string
 }
