@@ -1,6 +1,6 @@
 /*
- * The wall clock can be wrong for a minute, for example because of a bad time server. The monotonic
- * clock never jumps, but does not know the date. With both clocks, a jump can be distinguished from elapsed time.
+ * The wall clock can be wrong for a minute, for example because of a bad time server. The monotonic clock never jumps,
+ * but does not know the date. A comparison of the two clocks distinguishes a jump from elapsed time.
  */
 
 /** Jumps of the wall clock up to this time in ms are accepted immediately: they count as time synchronisation. */
@@ -48,7 +48,7 @@ export class SteadyClock {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** Returns the later of wall clock and steady time, in ms since 1970. No time after the result was reached yet. */
+  /** Returns the later of wall clock and steady time, in ms since 1970. All times after the result are in the future. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }

@@ -1,4 +1,4 @@
-/** Calls `run` with a signal. Ctrl-C, or a signal that ends the process, aborts it. */
+/** Calls `run` with an `AbortSignal`, which is aborted by Ctrl-C, SIGTERM or SIGHUP. */
 export async function withInterrupt<Result>(run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const controller = new AbortController()
   const abort = (): void => controller.abort()

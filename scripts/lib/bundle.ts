@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Replaces `import.meta` in sources, which find files next to them. In a bundle, it would be the bundle's address. */
+/** Replaces `import.meta`, with which sources find files next to them. In a bundle, it has the bundle's address. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

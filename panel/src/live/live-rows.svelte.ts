@@ -24,7 +24,7 @@ export class LiveRows<Row> {
 
   constructor(private readonly parts: LiveRowsParts<Row>) {}
 
-  /** Keeps the rows current while a component exists. Call it in an effect. @returns a function that ends it */
+  /** Keeps the rows up to date. Call it in an effect. @returns a function that ends the updates */
   follow(): () => void {
     if (this.#followers++ === 0)
       this.#end = live.follow(
