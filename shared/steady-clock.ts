@@ -48,7 +48,7 @@ export class SteadyClock {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** Returns the later of wall clock and steady time, in ms since 1970. All times after the result are in the future. */
+  /** Returns the later of wall clock and steady time, in ms since 1970. All later times are in the future. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }

@@ -63,7 +63,7 @@ export class TimeoutError extends Error {
   override readonly name: string = 'TimeoutError'
 }
 
-/** True if the same request can succeed later: the gateway is unreachable or overloaded, or failed by itself. */
+/** True if the same request can succeed later: the gateway is unreachable or overloaded, or has an internal error. */
 export function isTemporary(cause: unknown): boolean {
   if (cause instanceof UnreachableError) return true
   return cause instanceof RefusedError && (cause.status === 429 || (cause.status >= 500 && cause.status !== 501))

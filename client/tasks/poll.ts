@@ -18,7 +18,7 @@ export interface PollOptions<T> {
 /** Longest time in ms for which temporary errors are ignored, for example while the gateway restarts. */
 const graceMs = 60_000
 
-/** Reads a state until it is the end. @throws the error of `read`, a temporary error only after `graceMs` */
+/** Reads a state until it is the end. @throws the error of `read`; a temporary error is thrown after `graceMs` */
 export async function pollUntilEnd<T>(options: PollOptions<T>): Promise<T> {
   const { timeoutMs, signal } = options
   const endMs = performance.now() + timeoutMs
