@@ -32,7 +32,7 @@ describe('the drain of a host in the panel', () => {
     await page.getByRole('button', { name: 'Show the plan' }).click()
     const plan = page.getByRole('dialog', { name: 'Move all guests of host-a?' })
     await plan.getByText('1 guest cannot be moved and stays on this host.').waitFor()
-    await plan.getByText('a running virtual machine can only move', { exact: false }).waitFor()
+    await plan.getByText('the virtual machine cannot move while it runs', { exact: false }).waitFor()
     await lab.picture(page, 'drain-plan-wide')
     await plan.getByRole('button', { name: 'Move all guests', exact: true }).click()
     await page.getByText('Complete: 2 of 3 guests done.').waitFor()
