@@ -85,7 +85,7 @@ export const AgentConfigSchema = Type.Object(
       {
         /** True if the host runs virtual machines, provided that QEMU is installed. */
         enabled: Type.Boolean({ default: true }),
-        /** Seconds after which a virtual machine is killed if it has not shut down. */
+        /** Seconds after which a virtual machine is killed if it is still running. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
         /** CD image with drivers for virtual devices. Windows guests get it in a second drive. Empty: no such drive. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),

@@ -5,7 +5,7 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
  * guess. A reply that is longer than the reply to a wrong password means that the login succeeded, so this connection
- * is no guess either. Only flows from the connection tracking table have a number of reply bytes, so only answered
+ * is not a guess either. Only flows from the connection tracking table have a number of reply bytes, so only answered
  * flows from this table count.
  */
 

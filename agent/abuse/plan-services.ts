@@ -31,7 +31,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   return [{ type: 'spam', severity, target, port: 25, detail }]
 }
 
-/** Returns one finding for each mining pool. A connection to the usual port of a pool is no proof of mining. */
+/** Returns one finding for each mining pool. A connection to the usual port of a pool does not prove mining. */
 export function planMining({ claims, nowMs }: Evidence): Finding[] {
   const told = recentRows(claims, nowMs, 60).filter(({ kind }) => kind !== 'proxy')
   const pools = new Map(told.map((claim) => [`${claim.target} ${claim.port}`, claim]))

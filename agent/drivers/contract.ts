@@ -185,7 +185,7 @@ export interface LiveMoves {
  */
 export interface Driver {
   readonly kind: 'lxc' | 'kvm'
-  /** Configured time in ms after which a guest is killed if it has not shut down. */
+  /** Configured time in ms after which a guest is killed if it is still running. */
   readonly stopTimeoutMs: number
 
   describe(): Promise<DriverDescription>

@@ -5,7 +5,7 @@ import type { Session } from '../session.js'
 import { closeError } from './close-error.js'
 import { openConsoleSocket } from './open-socket.js'
 
-/** Maximum bytes of sent input that the program has not taken yet. With more, the gateway closes the socket. */
+/** Maximum bytes of sent input that the program still has to read. The gateway closes the socket if there are more. */
 const inputWindowBytes = 256 * 1024
 const inputFrameBytes = 32 * 1024
 /** The gateway sends at most 512 KiB of output that is not acknowledged. */

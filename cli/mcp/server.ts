@@ -37,7 +37,7 @@ export async function serveTools(tools: readonly Tool[], session: Session): Prom
       void extra.sendNotification({ method: 'notifications/progress', params: report }).catch(() => undefined)
     }
     const ask = (question: string): Promise<boolean | undefined> => askUser(server, question)
-    // Names are read anew for each call, because guests and hosts can be renamed while this program runs.
+    // Names are read again for each call, because guests and hosts can be renamed while this program runs.
     const names = new Names(session.client)
     const context = { ...session, names, signal: extra.signal, ask, showProgress }
     return answerCall(byName.get(params.name), params.arguments ?? {}, context)

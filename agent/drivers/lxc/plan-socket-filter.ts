@@ -34,7 +34,7 @@ const give = (action: number): Instruction => ({ code: 0x06, value: action })
 const allow = give(0x7fff0000)
 const refuse = (errno: number): Instruction => give(0x00050000 | errno)
 
-/** Offsets in struct seccomp_data. Of int arguments, only the low half is compared, as the kernel does. */
+/** Offsets in struct seccomp_data. Only the low half of int arguments is compared, as the kernel does. */
 const [callNumber, architecture, arguments_] = [0, 4, 16]
 const argument = (index: number): Instruction => load(arguments_ + index * 8)
 

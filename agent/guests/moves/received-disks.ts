@@ -7,7 +7,7 @@ import { readDetails, writeDetails } from './change-ownership.js'
 import { findRound } from './round-ids.js'
 
 /*
- * The target host's journal of completely received snapshots. A read-only subvolume alone does not prove that a
+ * The target host's journal of completely received snapshots. A read-only subvolume does not prove that a
  * snapshot is complete: btrfs-receive(8) also makes it read-only if its stream ends too early between two commands.
  */
 

@@ -15,7 +15,7 @@ const CallerSchema = Type.Object(
     bound: Type.Boolean({ description: '`true`: the caller is bound to some containers.' }),
     operations: Type.Array(Type.String(), {
       description:
-        'Operations that the caller may use, by the `operationId` in the OpenAPI document, without those that need no credentials.',
+        'Names of the requests that the caller may send: each `operationId` in the OpenAPI document, except those that need no credentials.',
     }),
   },
   { title: 'Caller' },
@@ -48,7 +48,7 @@ export function callerRoute({ authorize, routes }: CallerDeps): Route {
     bound: 'own',
     subUser: 'allowed',
     tag: 'API keys',
-    summary: 'Returns the caller of this request, its scopes and the operations that it may use',
+    summary: 'Returns the caller of this request, its scopes and the requests that it may send',
     data: CallerSchema,
     handle: ({ caller }) => {
       const { user: name, scopes } = caller
