@@ -37,7 +37,7 @@ function styleAfter(style: Style, code: number): Style {
 function runsOf(line: string): Run[] {
   let [style, column] = [plain, 0]
   // The odd parts are the parameters of escape sequences.
-  // eslint-disable-next-line no-control-regex
+  // eslint-disable-next-line no-control-regex -- the pattern matches escape sequences
   return line.split(/\u001b\[([\d;]*)m/).flatMap((part, index) => {
     if (index % 2 === 1) style = part.split(';').reduce((now, code) => styleAfter(now, Number(code)), style)
     if (index % 2 === 1 || part === '') return []

@@ -41,7 +41,8 @@ interface ProcessEntry {
 function killProcesses(prefix: string): void {
   const all = readProcesses()
   const named = all.filter(
-    ({ pid, command }) => new RegExp(below(prefix)).test(command) || hasDisk(pid, command, prefix),
+    ({ pid, command }) =>
+      new RegExp(below(prefix)).test(command) || isInside(pid, prefix) || hasDisk(pid, command, prefix),
   )
   // The command of a container's first process does not name the container. Its parent, the monitor, identifies it.
   const guests = named
@@ -50,6 +51,10 @@ function killProcesses(prefix: string): void {
   const spared = ancestors(all)
   for (const { pid } of [...guests, ...named]) if (!spared.has(pid)) kill(pid)
 }
+
+/** True if a process works in a directory of a test. redis-server replaces its command line by its address. */
+const isInside = (pid: number, prefix: string): boolean =>
+  new RegExp(`^${below(prefix)}`).test(linkOr(`/proc/${pid}/cwd`, ''))
 
 /** True if a virtual machine has a disk of a test open. The command line of its process does not show this. */
 function hasDisk(pid: number, command: string, prefix: string): boolean {
@@ -151,13 +156,15 @@ function readProcesses(): ProcessEntry[] {
 }
 
 function openFiles(pid: number): string[] {
-  return names(`/proc/${pid}/fd`).flatMap((name) => {
-    try {
-      return [readlinkSync(`/proc/${pid}/fd/${name}`)]
-    } catch {
-      return [] // the file was closed in the meantime
-    }
-  })
+  return names(`/proc/${pid}/fd`).map((name) => linkOr(`/proc/${pid}/fd/${name}`, ''))
+}
+
+function linkOr(path: string, other: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return other // the file was closed, or the process has ended
+  }
 }
 
 function readOr(path: string, other: string): string {

@@ -31,10 +31,11 @@ const options = new Command('failover-lab')
 
 const { seed, minutes, agents, realHosts, creations, pause: pauseMs } = options
 console.log(`seed ${seed}, load average ${load()}`)
-const lab = await FailoverLab.start({ agents, realHosts })
-console.log(`started ${lab.hosts.length} hosts`)
+const starting = FailoverLab.start({ agents, realHosts }) // stops what it has started if it fails
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => void lab.stop().then(() => process.exit(1)))
+  process.once(signal, () => void starting.then((lab) => lab.stop()).finally(() => process.exit(1)))
+const lab = await starting
+console.log(`started ${lab.hosts.length} hosts`)
 const result = await runTrialAndStop()
 print(result)
 process.exit(result.findings.count > 0 ? 1 : 0)

@@ -46,6 +46,7 @@ export class FailoverLab {
   readonly hosts: { readonly id: string; readonly real: FleetHost | undefined }[] = []
   readonly #directory = mkdtempSync(join(memoryDirectory, 'btest-failover-lab-'))
   readonly #scratch = scratchDirectory('btest-failover-lab')
+  #stopping: Promise<void> | undefined
   #redis!: RedisLab
   #proxy!: FailoverMachine
   #agents!: FailoverMachine
@@ -121,8 +122,9 @@ export class FailoverLab {
     return dashboard.status === 200 && dashboard.body.data.unknown === 0
   }
 
+  /** Does nothing after `stop`, because a trial that is interrupted may still restore a gateway. */
   startGateway({ process, namespace }: LabGateway): void {
-    process.start(namespace)
+    if (!this.#stopping) process.start(namespace)
   }
 
   async report(): Promise<AgentsReport> {
@@ -135,8 +137,13 @@ export class FailoverLab {
     return readFileSync(join(this.#directory, 'haproxy.log'), 'utf8')
   }
 
-  /** @param keep true: the directories with logs and states are kept */
-  async stop({ keep = false } = {}): Promise<void> {
+  /** Stops everything once, even if it is called again. @param keep true: keeps the directories with logs and states */
+  stop({ keep = false } = {}): Promise<void> {
+    this.#stopping ??= this.#stopAll(keep)
+    return this.#stopping
+  }
+
+  async #stopAll(keep: boolean): Promise<void> {
     this.network.heal()
     this.client?.close()
     await this.receiver?.down()

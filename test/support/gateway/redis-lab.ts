@@ -59,6 +59,7 @@ export class RedisLab {
   readonly #redis: LabServer[]
   readonly #sentinels: LabServer[]
   readonly #table: string
+  #isStopped = false
 
   private constructor(
     readonly directory: string,
@@ -82,12 +83,21 @@ export class RedisLab {
     const lab = new RedisLab(directory, `127.${randomInt(64, 127)}.${randomInt(0, 256)}`, options)
     options.prepare?.(lab.#all.map(({ address }) => address.host))
     if (!options.machines) lab.#addTable()
-    lab.#redis.forEach((_, index) => lab.restart(index))
-    await waitFor(async () => (await lab.#replicasOf(0)) === 2, { what: 'two replicas' })
-    for (const sentinel of lab.#sentinels) lab.#start(sentinel)
-    for (const sentinel of lab.#sentinels)
-      await waitFor(() => lab.#hasQuorum(sentinel), { what: 'the Sentinels know each other' })
-    return lab
+    try {
+      await lab.#startAll()
+      return lab
+    } catch (error) {
+      await lab.stop()
+      throw error
+    }
+  }
+
+  async #startAll(): Promise<void> {
+    this.#redis.forEach((_, index) => this.restart(index))
+    await waitFor(async () => (await this.#replicasOf(0)) === 2, { what: 'two replicas' })
+    for (const sentinel of this.#sentinels) this.#start(sentinel)
+    for (const sentinel of this.#sentinels)
+      await waitFor(() => this.#hasQuorum(sentinel), { what: 'the Sentinels know each other' })
   }
 
   /** Options for a store that uses this lab. */
@@ -172,6 +182,7 @@ export class RedisLab {
   }
 
   async stop(): Promise<void> {
+    this.#isStopped = true
     await Promise.all(this.#all.map(end))
     if (!this.options.machines) this.#nft(`delete table inet ${this.#table}`)
     rmSync(this.directory, { recursive: true, force: true })
@@ -200,7 +211,9 @@ export class RedisLab {
     execFileSync('nft', ['-f', '-'], { input: text })
   }
 
+  /** Does nothing after `stop`, because a test that is interrupted may still restore a server. */
   #start(server: LabServer): void {
+    if (this.#isStopped) return
     const file = join(server.directory, 'redis.conf')
     if (!existsSync(file)) {
       mkdirSync(server.directory)
