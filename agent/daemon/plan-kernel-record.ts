@@ -71,8 +71,8 @@ interface Leave {
 
 /**
  * Plans which settings an agent restores when it is removed. It restores network settings if no other agent uses its
- * network namespace, and host-wide settings if the host has no other agent. Changes are undone in reverse order, so
- * that forwarding is switched off before `accept_ra` is restored (see `planIpv6Settings`).
+ * network namespace, and host-wide settings if the host has no other agent. Changes are undone in reverse order.
+ * Forwarding is therefore switched off before `accept_ra` is restored (see `planIpv6Settings`).
  * @param isThere true if the state directory of another agent still exists
  */
 export function planLeave(

@@ -148,8 +148,8 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * True if the gateway uses an `Idempotency-Key` in requests of the route. Two kinds of POST routes ignore it. Routes
- * that only read must return the current state, and login routes return credentials.
+ * True if the gateway uses an `Idempotency-Key` in requests of the route. Two kinds of POST routes ignore it:
+ * routes that only read, because they must return the current state, and login routes, which return credentials.
  */
 export function isRepeatable({ method, audit, scope }: Route): boolean {
   return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'

@@ -172,8 +172,8 @@ interface ProcessEntry {
 }
 
 /**
- * Ends a process with its session and all descendants, by SIGTERM and later by SIGKILL. SIGKILL also ends processes
- * that they start after the SIGTERM.
+ * Ends a process with its session and all descendants, by SIGTERM and later by SIGKILL. Processes that start between
+ * the two signals are killed, too.
  */
 async function killFamily({ pid }: ChildProcess): Promise<void> {
   if (pid === undefined) return

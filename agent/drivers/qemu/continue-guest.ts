@@ -64,7 +64,7 @@ async function continueWithin({ machines, runtime, log }: ContinueContext, name:
       return await continueMachine(await machines.monitor(name))
     } catch (err) {
       if (runtime.read(name).state !== 'running') return false
-      log.warn({ err, name }, 'a virtual machine that its move has paused could not continue')
+      log.warn({ err, name }, 'a virtual machine could not continue after its move had paused it')
       if (performance.now() > deadline) throw err
       await delay(retryMs)
     }

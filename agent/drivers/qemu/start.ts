@@ -42,8 +42,8 @@ export interface StartOrder {
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Lets a guest continue
- * that its move has paused. Only the host that owns the guest may call this. If a killed agent has left a
+ * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Continues a guest
+ * after its move has paused it. Only the host that owns the guest may call this. If a killed agent has left a
  * launch-machine.pl that is about to start the guest, the function waits for this program.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
  * then runs.

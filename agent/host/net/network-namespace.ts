@@ -14,8 +14,7 @@ export interface NetworkCommands {
 }
 
 /**
- * Runs the host's ip(8) in the network namespace of a process. All other namespaces, and therefore all files, are those
- * of the host.
+ * Runs the host's ip(8) in the network namespace of a process. It has the files and all other namespaces of the host.
  * @returns the output of ip
  * @throws {CommandError} with ip's message
  */

@@ -187,7 +187,7 @@ interface Target {
 
 /**
  * Finds the guests that the request selects (`guests`). If an earlier attempt of the request has already deleted some
- * of these guests, finds the operations that it created (`earlier`).
+ * of these guests, finds the operations of this attempt (`earlier`).
  */
 async function findTargets(
   fleet: Fleet,
