@@ -42,6 +42,15 @@ describe('the clean-up after earlier test runs', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
+  it('ends a process that works in a directory of a test, even if the command line does not show this', async () => {
+    mkdirSync(folder, { recursive: true })
+    const child = spawn('sleep', ['600'], { stdio: 'ignore', cwd: folder })
+    children.push(child)
+    rmSync(folder, { recursive: true }) // the link to the working directory then ends with "(deleted)"
+    removeLeftovers({ prefix, clocks })
+    await waitFor(() => child.signalCode === 'SIGKILL')
+  })
+
   it('removes the clock files of libfaketime in /dev/shm if no process uses them', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
