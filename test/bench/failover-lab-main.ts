@@ -32,13 +32,18 @@ const options = new Command('failover-lab')
 const { seed, minutes, agents, realHosts, creations, pause: pauseMs } = options
 console.log(`seed ${seed}, load average ${load()}`)
 const starting = FailoverLab.start({ agents, realHosts }) // stops what it has started if it fails
-for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => void starting.then((lab) => lab.stop()).finally(() => process.exit(1)))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void stopEarly())
 const lab = await starting
 console.log(`started ${lab.hosts.length} hosts`)
 const result = await runTrialAndStop()
 print(result)
 process.exit(result.findings.count > 0 ? 1 : 0)
+
+/** Stops the laboratory. The errors of the trial, whose servers end, must not end the process before that. */
+async function stopEarly(): Promise<void> {
+  process.on('unhandledRejection', () => undefined)
+  await starting.then((started) => started.stop()).finally(() => process.exit(1))
+}
 
 async function runTrialAndStop(): Promise<TrialResult> {
   try {

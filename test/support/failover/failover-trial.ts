@@ -69,11 +69,12 @@ export class FailoverTrial {
     const random = randomFrom(options.seed + 1)
     const { creations: writers, pauseMs } = options
     const guests = new GuestWriters(lab, this.#writes, this.#findings, { writers, pauseMs, random })
-    const others = [this.#writeOthers(), this.#pressUpgrades()]
+    const others = Promise.all([this.#writeOthers(), this.#pressUpgrades()])
+    others.catch(() => undefined) // the error is thrown below
     const results = await this.#fail(beganMs)
     const seconds = (performance.now() - beganMs) / 1000
     this.#isEnded = true
-    await Promise.all([...others, guests.end()])
+    await Promise.all([others, guests.end()])
     options.log('all writes have a result')
     await this.#settle()
     await compareFinalState(lab, { guests, keys: this.#keys, settings: this.#settings }, this.#findings)
