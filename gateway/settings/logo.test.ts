@@ -43,6 +43,7 @@ describe('the logo of the provider', () => {
     ['an empty file', Buffer.alloc(0), 'must be a PNG file'],
     ['a file without its end', plain.subarray(0, -1), 'damaged'],
     ['a file with data after its end chunk', Buffer.concat([plain, Buffer.from('<html>')]), 'damaged'],
+    ['a second header', Buffer.concat([signature, header(2, 2), header(9999, 9999), pixels, end]), 'damaged'],
     ['a wrong checksum', changed, 'damaged'],
     ['no pixels', Buffer.concat([signature, header(2, 2), end]), 'damaged'],
     ['pixels that expand to 20 MB', Buffer.concat([signature, header(2, 2), bomb, end]), 'damaged'],
