@@ -9,7 +9,7 @@ const answerTimeoutMs = 150_000
 
 export interface ExchangeOptions {
   readonly idempotencyKey: string
-  /** Longest time in ms without any part of the body; undefined: no limit. */
+  /** Longest time in ms without any part of the body. Default: `answerTimeoutMs`. */
   readonly maxSilenceMs?: number | undefined
 }
 
@@ -17,7 +17,7 @@ export interface ExchangeOptions {
 export function exchange(
   connection: Connection,
   request: ClientRequest,
-  { idempotencyKey, maxSilenceMs = 0 }: ExchangeOptions,
+  { idempotencyKey, maxSilenceMs = answerTimeoutMs }: ExchangeOptions,
 ): Promise<OpenAnswer> {
   const { url, key, ca } = connection
   const { method, body, ifMatch, signal } = request
