@@ -1,6 +1,7 @@
 import { conflict, notFound } from '../../../shared/errors.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
+import { GuestKeys, parseReservation } from '../placement/guest-keys.js'
 import type { Reservation } from '../placement/plan-claims.js'
 import { planBegin, planCancel, planReturn, planSwitch, type GuestOwner } from '../placement/plan-owner.js'
 import { planSettled, type ReservedRoom } from '../placement/plan-rooms.js'
@@ -42,9 +43,11 @@ export type MoveDecision = 'switch' | 'cancel' | 'return'
  * A move that has begun keeps the resources on its target reserved until its end, see `RoomStore`.
  */
 export class MoveStore {
+  readonly #keys: GuestKeys
   readonly #rooms: RoomStore
 
   constructor(private readonly store: Store) {
+    this.#keys = new GuestKeys(store)
     this.#rooms = new RoomStore(store)
   }
 
@@ -66,8 +69,8 @@ export class MoveStore {
 
   /** Returns the ownership generation of a guest. 0: not known. */
   async readGeneration(uuid: string): Promise<number> {
-    const text = await this.store.run('read owner', (client) => client.hGet(this.#guestsKey, uuid))
-    return text ? ((JSON.parse(text) as Reservation).generation ?? 0) : 0
+    const text = await this.store.run('read owner', (client) => client.hGet(this.#keys.guests, uuid))
+    return parseReservation(text)?.generation ?? 0
   }
 
   /**
@@ -154,7 +157,7 @@ export class MoveStore {
   async #change(step: string, of: MoveIds, plan: (now: Present) => Change | undefined): Promise<boolean> {
     const { id, uuid } = of
     return this.store.transact(step, async (client) => {
-      await client.watch([this.#guestsKey, this.#movesKey])
+      await client.watch([this.#keys.guests, this.#movesKey])
       const { reservation, move, room } = await this.#read(client, of)
       const change = plan({ owner: reservation && ownerOf(reservation), names: reservation, move, room })
       if (!change) {
@@ -163,7 +166,7 @@ export class MoveStore {
       }
       const steps = client.multi()
       steps.hSet(this.#movesKey, uuid, JSON.stringify(change.move))
-      if (reservation) steps.hSet(this.#guestsKey, uuid, JSON.stringify(withOwner(reservation, change.owner)))
+      if (reservation) steps.hSet(this.#keys.guests, uuid, JSON.stringify(withOwner(reservation, change.owner)))
       this.#rooms.put(steps, new Map([[id, change.room]]))
       await steps.exec()
       return true
@@ -172,19 +175,15 @@ export class MoveStore {
 
   async #read(client: StoreClient, { id, uuid }: MoveIds) {
     const [guest, move, room] = await Promise.all([
-      client.hGet(this.#guestsKey, uuid),
+      client.hGet(this.#keys.guests, uuid),
       client.hGet(this.#movesKey, uuid),
       this.#rooms.find(client, id),
     ])
     return {
       room,
-      reservation: guest ? (JSON.parse(guest) as Reservation) : undefined,
+      reservation: parseReservation(guest),
       move: move ? (JSON.parse(move) as StoredMove) : undefined,
     }
-  }
-
-  get #guestsKey(): string {
-    return this.store.key('guests')
   }
 
   get #movesKey(): string {

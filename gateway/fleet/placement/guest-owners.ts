@@ -90,8 +90,8 @@ export class GuestOwners {
       const freed = await registry.sweep(
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),
         steadyClock.earliest() - graceMs - callTimeoutMs,
+        (held) => this.#isStuck(held, steadyClock.earliest() - renameMs),
       )
-      await registry.sweepNames((held) => this.#lacksName(held), steadyClock.earliest() - renameMs)
       if (freed.length > 0)
         log.info({ freed: freed.map(({ name }) => name) }, 'reservations without a guest were removed')
     } catch (error) {
@@ -99,8 +99,9 @@ export class GuestOwners {
     }
   }
 
-  /** True if the host reports the guest with another name than `newName`. */
-  #lacksName({ hostId, uuid, newName }: Reservation): boolean {
+  /** True if a new name was reserved before `beforeMs`, and the host reports that the guest has another name. */
+  #isStuck({ hostId, uuid, newName, renamedAtMs = 0 }: Reservation, beforeMs: number): boolean {
+    if (newName === undefined || renamedAtMs >= beforeMs) return false
     const host = this.parts.view.findState(hostId)
     const shown = host?.online ? host.guests.get(uuid) : undefined
     return shown !== undefined && shown.guest.name !== newName

@@ -136,26 +136,22 @@ export class GuestRegistry {
 
   /**
    * Frees reservations that were made before `madeBeforeMs`, unless `isKept` returns true for them.
+   * @param isStuck true for a guest that did not get its `newName`, which is then freed
    * @returns the reservations that were freed
    */
-  async sweep(isKept: (held: Reservation) => boolean, madeBeforeMs: number): Promise<Reservation[]> {
-    const stale = await this.#findAll((one) => one.reservedAtMs < madeBeforeMs && !isKept(one))
-    await Promise.all(stale.map(({ hostId, uuid }) => this.release(hostId, [uuid])))
-    return stale
-  }
-
-  /** Frees names that were reserved before `beforeMs` for renaming a guest, for guests that do not have these names. */
-  async sweepNames(lacksName: (held: Reservation) => boolean, beforeMs: number): Promise<void> {
-    const isOld = ({ newName, renamedAtMs = 0 }: Reservation): boolean =>
-      newName !== undefined && renamedAtMs < beforeMs
-    const old = await this.#findAll((one) => isOld(one) && lacksName(one))
-    for (const { uuid, newName } of old) await this.names.release(uuid, newName!)
-  }
-
-  async #findAll(isWanted: (one: Reservation) => boolean): Promise<Reservation[]> {
-    const found = new Map<string, Reservation>()
-    for await (const some of this.#readAll()) for (const one of some) if (isWanted(one)) found.set(one.uuid, one)
-    return [...found.values()]
+  async sweep(
+    isKept: (held: Reservation) => boolean,
+    madeBeforeMs: number,
+    isStuck: (held: Reservation) => boolean = () => false,
+  ): Promise<Reservation[]> {
+    const [stale, stuck] = [new Map<string, Reservation>(), new Map<string, Reservation>()]
+    for await (const some of this.#readAll())
+      for (const one of some)
+        if (one.reservedAtMs < madeBeforeMs && !isKept(one)) stale.set(one.uuid, one)
+        else if (isStuck(one)) stuck.set(one.uuid, one)
+    await Promise.all([...stale.values()].map(({ hostId, uuid }) => this.release(hostId, [uuid])))
+    for (const { uuid, newName = '' } of stuck.values()) await this.names.release(uuid, newName)
+    return [...stale.values()]
   }
 
   /** Yields all reservations in small parts, because parsing all at once would delay requests. Some can occur twice. */
