@@ -99,8 +99,8 @@ export interface PeerRule {
   readonly identity: Identity
   /** If set, one of these CAs must have signed the certificate. TLS may still accept certificates of earlier CAs. */
   readonly issuers?: readonly X509Certificate[]
-  /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
-  readonly isRevoked?: (serial: string) => boolean
+  /** Returns true if the certificate with this serial number is revoked. If undefined, revocation is not checked. */
+  readonly isRevoked?: (serial: string, notBeforeMs: number) => boolean
   /** Accepts a certificate that is not valid yet, or expired at most this many ms ago, so that it can be renewed. */
   readonly renewableForMs?: number
 }
@@ -162,7 +162,7 @@ function readPeer(raw: Buffer, { issuers }: PeerRule): CertificateIdentity {
 function checkIdentity(read: CertificateIdentity, rule: PeerRule): void {
   const [have, want] = [identityUri(read.identity), identityUri(rule.identity)]
   if (have !== want) throw badCertificate(`is for ${have}, not for ${want}`)
-  if (rule.isRevoked?.(read.serial)) throw badCertificate('is revoked')
+  if (rule.isRevoked?.(read.serial, read.notBeforeMs)) throw badCertificate('is revoked')
 }
 
 function checkValidity(read: CertificateIdentity, { renewableForMs }: PeerRule, nowMs?: number): void {

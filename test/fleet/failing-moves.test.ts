@@ -1,14 +1,17 @@
 import { expect } from 'chai'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Driver } from '../../agent/drivers/contract.js'
+import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
 import { getIdentity } from '../../agent/enrollment/identity.js'
 import { connectTarget } from '../../agent/guests/moves/connect-target.js'
 import { copyStopped } from '../../agent/guests/moves/copy-disk.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import type { MoveInput } from '../../agent/guests/moves/move-input.js'
 import type { StepEvent } from '../../agent/operations/types.js'
+import { ensureAuthority } from '../../gateway/pki/authority.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
 import { codeOf } from '../support/gateway/test-fleet.js'
@@ -18,7 +21,8 @@ import { waitFor } from '../support/wait.js'
 
 const steps = ['shutdown', 'copy', 'leave', 'stop', 'last_changes', 'hand_over', 'remove'] as const
 const phases = ['before-run', 'after-run'] as const
-const ticketMs = 24 * 3_600_000
+const hourMs = 3_600_000
+const ticketMs = 24 * hourMs
 const gib = 1024 ** 3
 
 describe('a move of a guest that fails or is interrupted', function () {
@@ -94,6 +98,27 @@ describe('a move of a guest that fails or is interrupted', function () {
     silent.close()
   })
 
+  for (const [name, ageMs, result] of [
+    ['accepts a certificate that the target has got since the ticket was issued', hourMs, 'ok'],
+    [
+      'refuses a certificate of the target that was not valid when the ticket was issued',
+      -hourMs,
+      'target_unreachable',
+    ],
+  ] as const)
+    it(name, async () => {
+      const authority = await ensureAuthority(join(lab.stateDir, 'pki'), 30)
+      const key = createPrivateKeyPem()
+      const transfer = { moveId: randomUUID(), guestUuid: randomUUID(), fromHostId: 'host-a', toHostId: 'host-b' }
+      const { validFrom } = new X509Certificate(lab.target.tls.identity().certificatePem)
+      const issuedAtMs = Date.parse(validFrom) + hourMs - ageMs // certificates are valid from an hour before
+      const identity = { role: 'transfer', transfer } as const
+      const ticket = await authority.signRequest(await createCsrPem(key), identity, ticketMs, issuedAtMs)
+      const target = { hostId: 'host-b', address: lab.target.address, serials: [], ticket: ticket.certificatePem, key }
+      const connecting = connectTarget(lab.source.stateDir, target, new AbortController().signal)
+      expect(await codeOf(connecting.then((socket) => void socket.destroy()))).to.equal(result)
+    })
+
   it('aborts its last step if the target does not complete this step in time', async () => {
     const guest = await lab.addGuest()
     const request = lab.requestFor(guest)
@@ -138,7 +163,7 @@ describe('a move of a guest that fails or is interrupted', function () {
       if (step === 'last_changes' && phase === 'before-run') lab.target.host.driver.run(guest.uuid)
       if (step === 'last_changes' && phase === 'after-run') isRunning = running.has(guest.uuid)
     }
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     expect(isRunning).to.equal(false)
     await lab.expectOnlyAt('host-b', guest)
     // Older agents have a step with this name, and must not find it: they would continue a live move there.
@@ -156,7 +181,7 @@ describe('a move of a guest that fails or is interrupted', function () {
         throw new Error('a fault of the test')
       }
     }
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     expect(faults.kill).to.equal(undefined)
     await lab.expectOnlyAt('host-b', guest)
   })

@@ -32,7 +32,7 @@ describe('a fleet that moves guests between hosts', function () {
       if (change.kind === 'guest' && change.before && change.after && change.before.hostId !== change.after.hostId)
         events.push('moved')
     })
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     stop()
     await lab.expectOnlyAt('host-b', guest)
     expect(events).to.deep.equal(['moved'])
@@ -49,7 +49,7 @@ describe('a fleet that moves guests between hosts', function () {
       lab.source.observer = ({ step, phase }) => {
         if (step === 'copy' && phase === 'before-run') wasRunning = lab.source.host.driver.running.has(guest.uuid)
       }
-      expect(await lab.move(guest, { offline: true })).to.equal('done')
+      await lab.moveDone(guest, { offline: true })
       expect(wasRunning).to.equal(false)
       await lab.expectOnlyAt('host-b', guest)
     })
@@ -83,7 +83,7 @@ describe('a fleet that moves guests between hosts', function () {
   it('moves a stopped virtual machine, which stays stopped', async () => {
     await lab.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.addGuest({ virtualization: 'kvm', status: 'stopped' })
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     await waitFor(() => lab.fleet.view.findGuest(guest.uuid)?.hostId === 'host-b')
     expect(lab.fleet.view.findGuest(guest.uuid)?.guest.virtualization).to.equal('kvm')
     expect(lab.target.host.driver.running.has(guest.uuid)).to.equal(false)
@@ -193,7 +193,7 @@ describe('a fleet that moves guests between hosts', function () {
     lab.source.observer = async ({ step, phase }) => {
       if (step === 'remove' && phase === 'before-run') code = await codeOf(expectAt(lab.source, guest, 'back', 1))
     }
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     expect(code).to.equal('guest_moving')
     await lab.expectOnlyAt('host-b', guest)
   })
@@ -205,7 +205,7 @@ describe('a fleet that moves guests between hosts', function () {
       if (step !== 'remove' || phase !== 'before-run') return
       lab.source.journal((guests) => changeOwnership(guests, uuid, { kind: 'expect', moveId: 'back', generation: 1 }))
     }
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     expect(findAt(lab.source, guest)).to.not.equal(undefined)
     expect(lab.source.host.volumes.has(uuid)).to.equal(true)
     await appointAt(lab.source, guest, 2, false)
@@ -214,7 +214,7 @@ describe('a fleet that moves guests between hosts', function () {
   it('stops an old copy of a guest on a restored host, and can move the guest there after its deletion', async () => {
     const guest = await lab.addGuest()
     const { id, uuid, name } = guest
-    expect(await lab.move(guest)).to.equal('done')
+    await lab.moveDone(guest)
     await lab.expectOnlyAt('host-b', guest)
     lab.source.journal(({ changes }) => changes.db.prepare('DELETE FROM guest_owners WHERE guest_uuid = ?').run(uuid))
     lab.source.addGuest({ id, uuid, name })

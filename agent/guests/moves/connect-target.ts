@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { connect, type PeerCertificate, type TLSSocket } from 'node:tls'
@@ -12,7 +13,7 @@ export interface TransferTarget {
   readonly hostId: string
   /** host:port of the agent on the target host. */
   readonly address: string
-  /** Serial numbers of the target agent's valid certificates. */
+  /** Serial numbers of the certificates that the target's agent had when the ticket was issued. */
   readonly serials: readonly string[]
   /** The ticket in PEM: a certificate for `key`. */
   readonly ticket: string
@@ -33,7 +34,11 @@ export async function connectTarget(
 ): Promise<TLSSocket> {
   const own = getIdentity(join(stateDir, 'identity'))
   const identity = { role: 'agent', hostId } as const
-  const check = createPeerCheck({ identity, isRevoked: (serial) => !serials.includes(serial) })
+  const ticketMs = Date.parse(new X509Certificate(ticket).validFrom)
+  // The target may have renewed its certificate since the ticket was issued.
+  const isRevoked = (serial: string, notBeforeMs: number): boolean =>
+    !serials.includes(serial) && notBeforeMs < ticketMs
+  const check = createPeerCheck({ identity, isRevoked })
   const socket = connect({
     ...splitHostPort(address),
     servername: identityDnsName(identity),

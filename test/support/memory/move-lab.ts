@@ -17,6 +17,8 @@ export class MoveLab {
   private constructor(
     readonly store: Store,
     readonly fleet: LabFleet,
+    /** State directory of the gateway. */
+    readonly stateDir: string,
     private readonly closers: Closers,
   ) {}
 
@@ -40,7 +42,7 @@ export class MoveLab {
     const fleet = await LabFleet.start({ store, stateDir, log: silentLog, hosts })
     closers.add(() => fleet.close())
     for (const id of hosts) await fleet.work(id)
-    return new MoveLab(store, fleet, closers)
+    return new MoveLab(store, fleet, stateDir, closers)
   }
 
   close(): Promise<void> {
@@ -86,12 +88,22 @@ export class MoveLab {
 
   /** Moves a guest. @returns the final status of the operation */
   async move(guest: Guest, choice: Partial<Pick<GuestMoveRequest, 'offline'>> = {}): Promise<string> {
-    const request = { ...this.requestFor(guest), ...choice }
+    return this.#runMove({ ...this.requestFor(guest), ...choice })
+  }
+
+  async #runMove(request: GuestMoveRequest): Promise<string> {
     await this.fleet.moveGuest(request)
     await waitFor(() => ['done', 'failed', 'canceled'].includes(this.statusOf(request.operationId)), {
       what: () => `the end of ${JSON.stringify(this.fleet.view.findOperation(request.operationId))}`,
     })
     return this.statusOf(request.operationId)
+  }
+
+  /** Moves a guest, and expects that the move succeeds. */
+  async moveDone(guest: Guest, choice: Partial<Pick<GuestMoveRequest, 'offline'>> = {}): Promise<void> {
+    const request = { ...this.requestFor(guest), ...choice }
+    const status = await this.#runMove(request)
+    expect(status, JSON.stringify(this.fleet.view.findOperation(request.operationId))).to.equal('done')
   }
 
   /** Expects that only this host has a copy of the guest, that this copy runs, and that the store has no move. */
