@@ -43,11 +43,17 @@ export function isDescription(text: string): boolean {
   return description.test(text)
 }
 
+const [namePattern, uuidLike] = [new RegExp(guestNamePattern), new RegExp(uuidPattern, 'i')]
+
 /** @throws {BerthError} `invalid_field` */
 export function checkGuestName(name: string): void {
-  if (!new RegExp(guestNamePattern).test(name)) throw invalidField('name', `name: ${guestNameRule}`)
+  if (!namePattern.test(name)) throw invalidField('name', `name: ${guestNameRule}`)
   if (/^\d+$/.test(name)) throw invalidField('name', 'name: must not consist of digits only')
-  if (new RegExp(uuidPattern, 'i').test(name)) throw invalidField('name', 'name: must not look like a UUID')
+  if (uuidLike.test(name)) throw invalidField('name', 'name: must not look like a UUID')
+}
+
+export function isGuestName(name: string): boolean {
+  return namePattern.test(name) && !/^\d+$/.test(name) && !uuidLike.test(name)
 }
 
 /** The names that a guest has within its own system. */

@@ -9,6 +9,7 @@ import { journalLane } from './change-mark.js'
 import type { HostState } from './host-state.js'
 import type { PauseWatch } from './pause-watch.js'
 import type { GuestOwners } from './placement/guest-owners.js'
+import { hasIdentity } from './parse-events.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 import type { WatchEvent } from './watch-kinds.js'
@@ -120,9 +121,10 @@ export class HostWatcher {
   async #synced(session: WatchSession, state: SyncedState): Promise<void> {
     const { host } = this
     const { owners, log } = this.options
-    const guests = state.kind === 'all' ? state.snapshot.values('guest') : changedGuests(state.changes)
+    const reported = state.kind === 'all' ? state.snapshot.values('guest') : changedGuests(state.changes)
+    const guests = reported.filter(hasIdentity)
     await owners
-      .check(host, guests)
+      .check(host, guests, state.epoch)
       .catch((error: unknown) =>
         log.warn(
           { host: host.record.id, error },
@@ -180,7 +182,7 @@ export class HostWatcher {
     if (epoch === host.epoch && revision <= host.revision) return
     const isNews = isGuestNews(host, event)
     this.options.view.apply(host, event, { lane: journalLane(host.record.id, epoch), revision })
-    if (isNews) void this.options.owners.guestChanged(host, message)
+    if (isNews) void this.options.owners.guestChanged(host, event)
   }
 
   #ended(session: WatchSession, reason: unknown): void {

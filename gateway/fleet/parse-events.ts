@@ -3,7 +3,7 @@ import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import { guestNamePattern, templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
+import { isGuestName, templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
 import { abuseTypes, alertActions, severities } from '../../shared/abuse.js'
 import { clampTime } from '../../shared/time.js'
 
@@ -83,15 +83,18 @@ const words: ReadonlyMap<string, string> = new Map(
   ]),
 )
 
-const namePattern = new RegExp(guestNamePattern)
 const guestUuidPattern = new RegExp(uuidPattern)
 const templatePattern = new RegExp(templateIdPattern)
 const operationIdPattern = /^[\x21-\x7e]{1,128}$/
 
+/** True if uuid, id and name of the guest are valid. */
+export function hasIdentity({ uuid, id, name }: Pick<Guest, 'uuid' | 'id' | 'name'>): boolean {
+  return guestUuidPattern.test(uuid) && isGuestName(name) && id >= 1
+}
+
 /** Cuts long texts and lists of a guest. `undefined`: uuid, id or name is invalid. */
 export function parseGuest(guest: Guest): Guest | undefined {
-  const named = guestUuidPattern.test(guest.uuid) && namePattern.test(guest.name)
-  if (!named || /^\d+$/.test(guest.name) || guest.id < 1) return undefined
+  if (!hasIdentity(guest)) return undefined
   const parsed = bounded(guest)
   for (const mapping of parsed.portMappings) {
     mapping.protocol = mapping.protocol === 'udp' ? 'udp' : 'tcp'

@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
-import type { WatchResponse } from '../../../proto/gen/berth/agent/v1/watch.js'
+import { Coalescer } from '../../../shared/async/coalescer.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { HostState } from '../host-state.js'
 import type { FleetState } from '../view.js'
+import type { WatchEvent } from '../watch-kinds.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { GuestClaim, Reservation } from './plan-claims.js'
 
@@ -20,16 +21,25 @@ export interface GuestOwnersParts {
   readonly log: Logger
 }
 
-type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership'>
+type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership' | 'revision'>
+
+/** Reported changes of one host's guests that are not in the store yet. */
+interface HostChanges {
+  /** For each guest, true if the host has removed it. */
+  readonly waiting: Map<string, boolean>
+  readonly rounds: Coalescer
+}
 
 /** Updates guests' ids and names in the store from the reports of all hosts, and keeps them unique in the fleet. */
 export class GuestOwners {
+  readonly #changes = new WeakMap<HostState, HostChanges>()
+
   constructor(private readonly parts: GuestOwnersParts) {}
 
   /** Claims ids and names for a host's guests. The fleet view hides guests with an id or name of another guest. */
-  async check(host: HostState, guests: readonly ReportedGuest[]): Promise<void> {
+  async check(host: HostState, guests: readonly ReportedGuest[], epoch = host.epoch): Promise<void> {
     const { registry, view, log } = this.parts
-    const claims = guests.map(claimOf)
+    const claims = guests.map((guest) => claimOf(guest, epoch))
     const refused = await registry.claim(host.record.id, claims)
     for (const { uuid } of claims) {
       const { reason, ownerGeneration } = refused.get(uuid) ?? {}
@@ -52,15 +62,43 @@ export class GuestOwners {
     await this.check(host, known)
   }
 
-  /** Updates the store after a report about a guest. A later report or sweep repairs a failure. Never rejects. */
-  async guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
+  /**
+   * Updates the store after a report about a guest, which the view must contain already. A later report or sweep repairs
+   * a failure. Each host has at most one transaction in progress, because a hostile host can send many reports.
+   * Never rejects.
+   */
+  guestChanged(host: HostState, event: WatchEvent): Promise<void> {
+    const { waiting, rounds } = this.#changesOf(host)
+    if (event.$case === 'guest') waiting.set(event.value.uuid, false)
+    if (event.$case === 'removed') waiting.set(event.value.key, true)
+    return rounds.run()
+  }
+
+  #changesOf(host: HostState): HostChanges {
+    const known = this.#changes.get(host)
+    if (known) return known
+    const waiting = new Map<string, boolean>()
+    const made = { waiting, rounds: new Coalescer(() => this.#store(host, waiting)) }
+    this.#changes.set(host, made)
+    return made
+  }
+
+  async #store(host: HostState, waiting: Map<string, boolean>): Promise<void> {
+    const removed = [...waiting].flatMap(([uuid, isRemoved]) => (isRemoved ? [uuid] : []))
+    // A guest whose report was not valid is not in the view.
+    const shown = [...waiting.keys()].flatMap((uuid) => host.guests.get(uuid) ?? host.conflicts.get(uuid) ?? [])
+    waiting.clear()
     try {
-      if (event?.$case === 'guest') await this.check(host, [event.value])
-      if (event?.$case === 'removed') await this.parts.registry.release(host.record.id, [event.value.key])
+      if (shown.length > 0)
+        await this.check(
+          host,
+          shown.map(({ guest }) => guest),
+        )
+      if (removed.length > 0) await this.parts.registry.release(host.record.id, removed)
     } catch (error) {
       this.parts.log.warn(
         { host: host.record.id, error },
-        'the change of a guest could not be written to the store; trying again later',
+        'changes of guests could not be written to the store; trying again later',
       )
     }
   }
@@ -114,8 +152,9 @@ export class GuestOwners {
   }
 }
 
-function claimOf({ uuid, id, name, ownership }: ReportedGuest): GuestClaim {
-  if (!ownership) return { uuid, id, name }
+function claimOf({ uuid, id, name, ownership, revision }: ReportedGuest, epoch: string): GuestClaim {
+  const claim = { uuid, id, name, reportedAt: { epoch, revision } }
+  if (!ownership) return claim
   const isOwner = ownership.role === 'owner' || ownership.role === 'leaving'
-  return { uuid, id, name, generation: ownership.generation, isOwner }
+  return { ...claim, generation: ownership.generation, isOwner }
 }

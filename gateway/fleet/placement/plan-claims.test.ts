@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { planClaims, type GuestClaim, type Reservation } from './plan-claims.js'
 
 const claim = (uuid: string, id: number, name = `name-${uuid}`): GuestClaim => ({ uuid, id, name })
-const held = (reservations: readonly (GuestClaim & { hostId: string })[]) => ({
+const held = (reservations: readonly (GuestClaim & Pick<Reservation, 'hostId' | 'namedAt'>)[]) => ({
   byUuid: new Map(
     reservations.map((one): [string, Reservation] => [one.uuid, { ...one, operationId: '', reservedAtMs: 0 }]),
   ),
@@ -82,6 +82,19 @@ describe('the registration of guests that host “a” reports', () => {
       const plan = planClaims('a', claims, held(guests))
       expect(plan.renamed.map((one) => one.name)).to.deep.equal(renamed)
       expect([...plan.refused.keys()]).to.deep.equal(refused)
+    })
+
+  const namedAt = { epoch: 'e', revision: 7 }
+  for (const [name, reportedAt, renamed] of [
+    ['ignores a name from a report that is older than the present name', { epoch: 'e', revision: 6 }, []],
+    ['takes a name from a newer report', { epoch: 'e', revision: 8 }, ['old']],
+    ['takes a name from a report after the journal of the host was replaced', { epoch: 'f', revision: 1 }, ['old']],
+  ] as const)
+    it(name, () => {
+      const stored = held([{ ...claim('u1', 1, 'new'), hostId: 'a', namedAt }])
+      const plan = planClaims('a', [{ ...claim('u1', 1, 'old'), reportedAt }], stored)
+      expect(plan.renamed.map((one) => one.name)).to.deep.equal(renamed)
+      expect(plan.refused.size).to.equal(0)
     })
 
   const known = held([{ ...claim('u1', 1), generation: 2, hostId: 'b' }])

@@ -15,8 +15,17 @@ export interface Reservation {
   readonly newName?: string
   /** Time when `newName` was reserved. Absent if `newName` is absent, or was reserved by an earlier version. */
   readonly renamedAtMs?: number
+  /** Position of the report from which `name` was taken. Absent: the guest was never renamed. */
+  readonly namedAt?: ReportPosition
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
+}
+
+/** Position of a report in the journal of its host. */
+export interface ReportPosition {
+  /** Identifies the host's journal. */
+  readonly epoch: string
+  readonly revision: number
 }
 
 /** Identity of a guest as its agent reports it. */
@@ -28,6 +37,7 @@ export interface GuestClaim {
   readonly generation?: number
   /** False if the host has a copy of the guest that it must not start. Absent: true. */
   readonly isOwner?: boolean
+  readonly reportedAt?: ReportPosition
 }
 
 /** Ids, uuids and names of guests in the store. Reported guests can conflict with the stored guests. */
@@ -52,6 +62,7 @@ export interface ClaimPlan {
 export interface Renaming {
   readonly before: Reservation
   readonly name: string
+  readonly reportedAt?: ReportPosition | undefined
 }
 
 export interface Refusal {
@@ -70,12 +81,13 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   const refused = new Map<string, Refusal>()
   for (const claim of claims) {
     const known = held.byUuid.get(claim.uuid)
+    if (isOutdated(hostId, claim, known)) continue
     const reason = findProblem(hostId, claim, { known, names, ids })
     if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
     else if (known) {
       // A copy that this host must not start can have an old name.
       if (known.name === claim.name || claim.isOwner === false) continue
-      renamed.push({ before: known, name: claim.name })
+      renamed.push({ before: known, name: claim.name, reportedAt: claim.reportedAt })
       names.set(claim.name.toLowerCase(), claim.uuid)
     } else {
       add.push(claim)
@@ -84,6 +96,16 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
     }
   }
   return { add, renamed, refused }
+}
+
+/**
+ * True if the report is older than the guest's present name. A gateway that was paused can send such a claim after another
+ * gateway has stored the new name.
+ */
+function isOutdated(hostId: string, { reportedAt }: GuestClaim, known: Reservation | undefined): boolean {
+  const { namedAt } = known ?? {}
+  if (known?.hostId !== hostId || !namedAt || namedAt.epoch !== reportedAt?.epoch) return false
+  return reportedAt.revision < namedAt.revision
 }
 
 /** Finds an old copy of a guest that another host owns now. A host whose disk was restored has such copies. */

@@ -50,11 +50,12 @@ export class ReservedNames {
   }
 
   /** Stores the new name of a guest, and frees its other names. The caller must watch the reservations. */
-  put(steps: Transaction, { before, name }: Renaming): void {
-    const { newName: _, renamedAtMs: _at, ...rest } = before
+  put(steps: Transaction, { before, name, reportedAt }: Renaming): void {
+    const { newName: _, renamedAtMs: _at, namedAt: _namedAt, ...rest } = before
+    const named: Reservation = { ...rest, name, ...(reportedAt && { namedAt: reportedAt }) }
     this.#drop(steps, before, [name])
     steps.set(this.keys.name(name), before.uuid)
-    steps.hSet(this.keys.guests, before.uuid, JSON.stringify({ ...rest, name } satisfies Reservation))
+    steps.hSet(this.keys.guests, before.uuid, JSON.stringify(named))
   }
 
   /** Deletes the names of a reservation, except the names in `kept`. */
