@@ -18,6 +18,7 @@ import { benchLife } from './life.js'
 import { benchLifecycle } from './lifecycle.js'
 import { Lxd } from './lxd.js'
 import { benchJournal } from './journal.js'
+import { benchMoves } from './moves.js'
 import { benchNetwork } from './network.js'
 import { benchNetworkHttp } from './network-http.js'
 import { benchEvents } from './events.js'
@@ -48,6 +49,7 @@ const parts = [
   'consoles',
   'packages',
   'failover',
+  'moves',
 ] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
@@ -145,4 +147,5 @@ if (runs('failover')) {
   printFigures('Failover of Redis', await benchFailover({ rounds: 5, seconds: 20 }))
   runFailoverLab(options)
 }
+if (runs('moves')) printFigures('Moves', await benchMoves(Math.min(5, options.rounds)))
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

@@ -31,11 +31,12 @@ export class FleetPair {
   constructor(
     private readonly name: string,
     readonly segment: Segment,
+    { poolGb = 4 }: { readonly poolGb?: number } = {},
   ) {
     this.#directory = `/var/tmp/btest-${name}`
     const [first, second] = ['a', 'b'].map(
       (letter, index) =>
-        new FleetHost({ name: `${name}${letter}`, index, segment, directory: this.#directory, poolGb: 4 }),
+        new FleetHost({ name: `${name}${letter}`, index, segment, directory: this.#directory, poolGb }),
     )
     this.first = first!
     this.second = second!
