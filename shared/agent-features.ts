@@ -15,6 +15,7 @@
  * - `placement`: guests have placement rules, which the agent stores and the gateway applies.
  * - `rename`: the name of a guest can change.
  * - `create-tags`: guests can have tags from their creation on.
+ * - `create-from-backup`: a guest can be created from a backup.
  */
 export const agentFeatures = [
   'upgrade',
@@ -30,5 +31,6 @@ export const agentFeatures = [
   'run',
   'rename',
   'create-tags',
+  'create-from-backup',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

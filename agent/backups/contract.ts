@@ -42,10 +42,14 @@ export interface BackupNote {
   readonly templateId?: string
   /** Name servers that the original host had set in the guest. */
   readonly resolvers?: readonly string[]
+  /** `BackupSettings` of the protocol in base64. Undefined in backups of older versions. */
+  readonly settings?: string
+  /** Firewall of the guest, as `encodeFirewall` returns it. Undefined: it had none, or an older version made the backup. */
+  readonly firewall?: string
 }
 
 /** Size of a backup, and the facts about the original guest that a restore needs. */
-export interface BackupSize extends Omit<BackupNote, 'createdBy' | 'description' | 'scheduled'> {
+export interface BackupSize extends Omit<BackupNote, 'createdBy' | 'description' | 'scheduled' | 'settings'> {
   /** Total length of all files, including holes. */
   readonly sizeBytes: number
   readonly fileCount: number

@@ -157,7 +157,7 @@ function parseNote(tags: readonly string[]): BackupNote {
   const text = tags.find((tag) => tag.startsWith(notePrefix))?.slice(notePrefix.length) ?? ''
   try {
     const note = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<BackupNote>
-    const { createdBy, description, scheduled, templateId, resolvers, virtualization } = note
+    const { createdBy, description, scheduled, templateId, resolvers, virtualization, settings, firewall } = note
     return {
       createdBy: String(createdBy ?? ''),
       description: String(description ?? ''),
@@ -166,6 +166,8 @@ function parseNote(tags: readonly string[]): BackupNote {
       ...((virtualization === 'lxc' || virtualization === 'kvm') && { virtualization }),
       ...(Array.isArray(resolvers) && { resolvers: resolvers.map(String) }),
       ...(typeof templateId === 'string' && { templateId }),
+      ...(typeof settings === 'string' && { settings }),
+      ...(typeof firewall === 'string' && { firewall }),
     }
   } catch {
     return { createdBy: '', description: '', scheduled: false }

@@ -163,7 +163,8 @@ async function readSize(restic: Restic, { snapshotId, backup }: ResticSnapshot):
   const args = ['stats', '--mode', 'restore-size', '--json', '--no-lock', snapshotId]
   const { stdout } = await restic.run({ args, timeoutMs: transferMs })
   const told = JSON.parse(stdout) as { total_size?: unknown; total_file_count?: unknown }
-  const { createdBy: _by, description: _text, scheduled: _cause, id: _id, createdAtMs: _at, ...facts } = backup
+  const { createdBy: _by, description: _text, scheduled: _cause, id: _id, createdAtMs: _at, ...rest } = backup
+  const { settings: _settings, ...facts } = rest
   return { sizeBytes: Number(told.total_size) || 0, fileCount: Number(told.total_file_count) || 0, ...facts }
 }
 

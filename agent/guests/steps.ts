@@ -173,7 +173,7 @@ export function removeStep(context: GuestContext): GuestStep {
  * Removes a guest's rules and volume in one step. With two steps, a restart of the agent between them would restore the
  * rules, because the guest is still recorded.
  */
-async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
+export async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
 }
 

@@ -4,6 +4,7 @@ import { checkBackupTarget } from '../../shared/backup-target-rules.js'
 import { BerthError, conflict } from '../../shared/errors.js'
 import type { BackupRepositories } from '../backups/contract.js'
 import { parseUuid } from '../guests/create/parse-create.js'
+import { decodeSettings } from '../guests/snapshots/backup-settings.js'
 import { unary } from './unary.js'
 
 export interface BackupServiceParts {
@@ -26,7 +27,10 @@ export function createBackupService({ backups, log }: BackupServiceParts): Backu
         throw conflict('backup_target_unreachable', 'the backup target does not answer')
       })
       const unknown = { sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0 }
-      return { backups: found.map((backup) => ({ ...backup, ...unknown, targetId: target.id })) }
+      return {
+        backups: found.map((backup) => ({ ...backup, ...unknown, targetId: target.id })),
+        settings: found.flatMap(({ id, settings }) => decodeSettings(id, settings) ?? []),
+      }
     }),
   }
 }

@@ -18,6 +18,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'run',
     'rename',
     'create-tags',
+    'create-from-backup',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

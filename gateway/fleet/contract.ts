@@ -1,6 +1,6 @@
 import type { FleetRotation } from '../rotation/rotation.js'
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
-import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
+import type { BackupServiceService, BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
 import type { Fence } from '../../shared/fence.js'
 import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
@@ -135,6 +135,14 @@ export interface GuestCreation {
   readonly response: SubmitOperationResponse
 }
 
+/** Backup from which the disk of a new guest is restored. */
+export interface CreationBackup {
+  readonly target: BackupTarget
+  readonly backupId: string
+  /** Uuid of the guest whose disk the backup contains. */
+  readonly sourceUuid: string
+}
+
 export interface GuestCreationRequest {
   /** Id of the operation. A repeated request with this id gets the first answer, with the same host, id and uuid. */
   readonly operationId: string
@@ -143,6 +151,8 @@ export interface GuestCreationRequest {
   readonly requestedBy: string
   /** Host for the guest. Default: the host with the most free resources. */
   readonly hostId?: string
+  /** Absent: the disk is made from the template. */
+  readonly backup?: CreationBackup
 }
 
 /** Resources that `holdRoom` has reserved on hosts for guests whose creation has not begun yet. */

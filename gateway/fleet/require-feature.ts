@@ -1,7 +1,7 @@
 import type { AgentFeature } from '../../shared/agent-features.js'
 import { conflict, type BerthError } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
-import { cannotLabel, cannotMove } from './placement/plan-placement.js'
+import { cannotCreateFromBackup, cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
  * Features that requests can require with `requireFeature`. The excluded features are checked elsewhere, or need no
@@ -16,6 +16,7 @@ const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> =
   move: cannotMove,
   labels: cannotLabel,
   placement: cannotLabel,
+  'create-from-backup': cannotCreateFromBackup,
   undelete: (name) =>
     conflict(
       'agent_outdated',

@@ -6,10 +6,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { decodeSettings } from '../../agent/guests/snapshots/backup-settings.js'
 import { noBackupSchedule } from '../../agent/guests/record/snapshots-and-backups.js'
 import { PolicySettings } from '../../agent/guests/settings/policy.js'
-import { powerOrder } from '../support/host/agent-calls.js'
+import { createRequest, plainSpec, powerOrder } from '../support/host/agent-calls.js'
 import { BackupHost } from '../support/host/backup-host.js'
+import { checkFirewall } from '../../shared/firewall-rules.js'
 import { refusal } from '../support/refusal.js'
 import { TestS3 } from '../support/host/s3-server.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -116,6 +118,39 @@ describe('backups of guests', function () {
       expect(backupIds()).to.deep.equal([usual])
       expect((await restore(second, other, id, to)).errorCode).to.equal('backup_missing')
     })
+
+  it('are restored as a new guest on another host after the original was deleted', async () => {
+    const to = localTarget()
+    const lost = await first.addGuest(7, 'lost', { limits: { ...plainSpec.limits!, ramMb: 192 } })
+    first.inside(7, 'echo precious >/root/data; sync')
+    const firewall = checkFirewall({ enabled: true, defaultAction: 'DROP', rules: [] })
+    first.domain.context.store.update(lost, { firewall })
+    const id = await first.backUp(lost, to)
+    await first.done(powerOrder('delete', lost).order!)
+
+    const watch = { signal: new AbortController().signal, report: () => undefined }
+    const [stored] = await second.domain.context.backups.list({ target: to, guest: lost }, watch)
+    const listed = decodeSettings(id, stored!.settings)
+    expect(listed).to.deep.include({ backupId: id, name: 'lost' })
+    expect(listed!.spec).to.deep.include({ templateId: 'debian-12', virtualization: 'lxc' })
+    expect(listed!.spec!.limits!.ramMb).to.equal(192)
+
+    const { operationId, ...create } = createRequest(8, 'found', { limits: listed!.spec!.limits! })
+    const order = { create, target: to, backupId: id, sourceUuid: lost }
+    const made = await second.carryOut({ $case: 'createFromBackup', value: order }, operationId)
+    expect([made.status, made.error]).to.deep.equal(['done', ''])
+    expect(second.record(create.uuid)).to.include({ status: 'running', fetchedBytes: 0 })
+    expect(second.inside(8, 'cat /root/data; cat /etc/hostname')).to.equal('precious\nfound')
+    expect(second.record(create.uuid).firewall).to.deep.equal(firewall)
+    const again = await second.carryOut({ $case: 'createFromBackup', value: order }, operationId)
+    expect(again.id).to.equal(made.id)
+    await second.done(powerOrder('delete', create.uuid).order!)
+
+    const missing = { ...order, create: { ...create, uuid: randomUUID() }, backupId: randomUUID() }
+    expect((await second.carryOut({ $case: 'createFromBackup', value: missing })).errorCode).to.equal('backup_missing')
+    expect(second.domain.context.store.find(missing.create.uuid)).to.equal(undefined)
+    await first.done({ $case: 'backupDelete', value: { uuid: lost, target: to, backupId: id } })
+  })
 
   /** Digest of all files, except those that differ between guests. */
   function digestOthers(root: string): string {

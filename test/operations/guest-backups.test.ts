@@ -6,6 +6,7 @@ import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import { endRoom, makeRoom, raiseBound, withRoom } from '../../agent/guests/operations/restore-room.js'
 import { noBackupSchedule } from '../../agent/guests/record/snapshots-and-backups.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import { createRequest } from '../support/host/agent-calls.js'
 import { memoryTargets } from '../support/memory/memory-backups.js'
 import {
   carryOut,
@@ -62,6 +63,11 @@ describe('operations on backups, with a simulated host', () => {
       const isOver = step === 'forget' && phase === 'after-run'
       expect(after).to.deep.equal(isOver ? { ...(before as object), content: 'first' } : before)
     },
+  })
+  describeOperationMatrix('the creation of a guest from a backup', {
+    steps: ['volume', 'fetch', 'exchange', ...boot, 'forget'],
+    undone: ['volume', 'fetch', 'configure', 'start'],
+    prepare: prepareNew,
   })
 })
 
@@ -136,6 +142,19 @@ interface About {
   readonly target: BackupTarget
 }
 
+/** Makes a backup of the guest at a new target. */
+async function backUp({ domain, uuid }: MemoryGuest): Promise<BackupTarget> {
+  const target: BackupTarget = {
+    id: randomUUID(),
+    name: 'vault',
+    password: 'a-password-of-it',
+    verifyPercent: 100,
+    place: { $case: 'local', value: { path: '/srv/backups' } },
+  }
+  await carryOut(domain, { $case: 'backupCreate', value: { uuid, target, description: '' } }, backupId)
+  return target
+}
+
 type BackupOrder = 'backupCreate' | 'backupDelete' | 'backupRestore'
 
 interface PreparedGuest extends MatrixSubject, About {
@@ -145,15 +164,8 @@ interface PreparedGuest extends MatrixSubject, About {
 async function prepare(name: BackupOrder, valueOf: (about: About) => object): Promise<PreparedGuest> {
   const guest = await openMemoryGuest()
   const { host, domain, uuid } = guest
-  const target: BackupTarget = {
-    id: randomUUID(),
-    name: 'vault',
-    password: 'a-password-of-it',
-    verifyPercent: 100,
-    place: { $case: 'local', value: { path: '/srv/backups' } },
-  }
   host.contents.set(uuid, 'first')
-  await carryOut(domain, { $case: 'backupCreate', value: { uuid, target, description: '' } }, backupId)
+  const target = await backUp(guest)
   host.contents.set(uuid, 'second')
   return {
     domain,
@@ -163,6 +175,29 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
     definition: domain.kinds[name],
     submit: (engine) => submitOrder(domain, engine, { $case: name, value: valueOf({ uuid, target }) } as WireOrder),
     inventory: () => inventoryOf(guest, target),
+    destroy: () => guest.destroy(),
+  }
+}
+
+/** Prepares the creation of a second guest from the backup of the first guest. */
+async function prepareNew(): Promise<MatrixSubject> {
+  const guest = await openMemoryGuest()
+  const { host, domain, uuid: sourceUuid } = guest
+  host.contents.set(sourceUuid, 'first')
+  const target = await backUp(guest)
+  const { operationId: _, ...create } = createRequest(2, 'copy')
+  const made = { ...guest, uuid: create.uuid }
+  const order = { $case: 'createFromBackup', value: { create, target, backupId, sourceUuid } } as const
+  return {
+    changes: domain.changes,
+    definition: domain.kinds.createFromBackup,
+    submit: (engine) => submitOrder(domain, engine, order),
+    inventory: async () => {
+      await domain.reconciler.pass()
+      const found = domain.context.store.find(create.uuid)
+      const left = { next: host.next.has(create.uuid), volume: host.volumes.has(create.uuid) }
+      return { ...left, ...(found && { ...stateOf(made), fetchedBytes: found.fetchedBytes }) }
+    },
     destroy: () => guest.destroy(),
   }
 }

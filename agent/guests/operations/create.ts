@@ -1,10 +1,10 @@
-import type { Ratios } from '../../../shared/allocation.js'
 import { allEnded } from '../../../shared/all-ended.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
-import type { AcceptedOrder, OperationKind } from '../../operations/orders.js'
+import type { StepContext } from '../../operations/types.js'
+import type { AcceptedOrder, OperationKind, OrderOf } from '../../operations/orders.js'
 import { checkRoom } from '../../storage/room.js'
 import { checkAllocation } from '../create/allocation.js'
 import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
@@ -22,7 +22,7 @@ import type { GuestMachines } from '../machines.js'
 
 const gib = 1024 ** 3
 
-interface CreateInput {
+export interface CreateInput {
   start: boolean
 }
 
@@ -33,16 +33,17 @@ export function createKind(
 ): OperationKind<'create', CreateInput, GuestRecord> {
   return {
     action: 'create',
-    accept: (order, { operationId }) => {
-      const parsed = parseCreate(order)
-      const templateId = context.images.idFor(parsed.templateId, parsed.virtualization)
-      const os = context.images.osOf(templateId)
-      const login = loginFor(os, parsed.login)
-      const userData = parsed.userData === '' ? '' : parseUserData(parsed.userData, os).text
-      const { overcommit } = order
-      return acceptCreate({ context, capacity, overcommit }, { ...parsed, templateId, login, userData }, operationId)
-    },
+    accept: (order, { operationId }) => acceptCreate({ context, capacity }, order, operationId),
     steps: createSteps(context),
+    ...createEnd(context),
+  }
+}
+
+/** Returns how every operation that creates a guest ends, and what its request is answered. */
+export function createEnd(
+  context: GuestContext,
+): Required<Pick<OperationKind<'create', CreateInput, GuestRecord>, 'settle' | 'answer'>> {
+  return {
     settle: ({ subject: { id }, input }, outcome) => {
       if (outcome.status === 'done') {
         const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
@@ -59,16 +60,25 @@ export function createKind(
   }
 }
 
+export interface CreateParts {
+  readonly context: GuestContext
+  readonly capacity: HostCapacity
+  /** Checks that a disk can be made from the template. Default: checks that the host may create guests from it. */
+  readonly checkTemplate?: (templateId: string, virtualization: DriverKind) => void
+}
+
 /**
  * Checks and accepts a request to create a guest.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`; the returned `reserve` throws `image_disabled`,
  * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
-async function acceptCreate(
-  { context, capacity, overcommit }: { context: GuestContext; capacity: HostCapacity; overcommit: Ratios | undefined },
-  order: CreateRequest,
+export async function acceptCreate(
+  parts: CreateParts,
+  wire: OrderOf<'create'>,
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
+  const { context, capacity, checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
+  const order = settleTemplate(context, parseCreate(wire))
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
   checkDriver(context.machines, virtualization)
   checkDevices(order.devices, virtualization)
@@ -81,12 +91,20 @@ async function acceptCreate(
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
     // Only a new request is checked. A repeated request must be answered even if the host has become full.
     reserve: () => {
-      context.images.checkUsable(templateId, virtualization)
+      checkTemplate(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)
-      checkAllocation(context.store.list(), limits, { capacity, disk, overcommit })
+      checkAllocation(context.store.list(), limits, { capacity, disk, overcommit: wire.overcommit })
       reserveGuest(context, order, listening)
     },
   }
+}
+
+/** Returns the request with the template for its kind of guest, and what depends on the template's operating system. */
+function settleTemplate({ images }: GuestContext, parsed: CreateRequest): CreateRequest {
+  const templateId = images.idFor(parsed.templateId, parsed.virtualization)
+  const os = images.osOf(templateId)
+  const userData = parsed.userData === '' ? '' : parseUserData(parsed.userData, os).text
+  return { ...parsed, templateId, login: loginFor(os, parsed.login), userData }
 }
 
 /** Checks that the host can run guests of this kind. @throws {BerthError} `unsupported` */
@@ -103,15 +121,28 @@ function isStoppedBySuspension({ suspension }: GuestRecord): boolean {
 
 function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disksFirst = new DisksFirst()
+  const prepare = (makeDisk: () => Promise<void>): Promise<void> => disksFirst.prepare(makeDisk)
+  const start = (step: StepContext<CreateInput>, boot: () => Promise<void>) => disksFirst.start(step, boot)
+  return [diskStep(context, prepare), ...firstBootSteps(context, { prepare, start })]
+}
+
+interface FirstBoot {
+  /** Called with the work that prepares the first boot. */
+  readonly prepare: (work: () => Promise<void>) => Promise<void>
+  /** Called with the first boot. */
+  readonly start: (step: StepContext<CreateInput>, boot: () => Promise<void>) => Promise<void>
+}
+
+/** Returns the steps after the disk of a new guest exists: its configuration, and its start if the request wants it. */
+export function firstBootSteps(context: GuestContext, around: FirstBoot): GuestStep<CreateInput>[] {
   const configure = configureStep(context, { undo: true })
   const start = startStep(context, isStoppedBySuspension) // a suspended guest is created, but not started
   return [
-    diskStep(context, (makeDisk) => disksFirst.prepare(makeDisk)),
-    { ...configure, run: (step) => disksFirst.prepare(() => configure.run(step)) },
+    { ...configure, run: (step) => around.prepare(() => configure.run(step)) },
     {
       ...start,
       run: async (step) => {
-        if (step.input.start) await disksFirst.start(step, () => start.run(step))
+        if (step.input.start) await around.start(step, () => start.run(step))
       },
     },
   ]

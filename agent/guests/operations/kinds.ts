@@ -7,6 +7,7 @@ import { backupDeleteKind } from './backup-delete.js'
 import { backupRestoreKind } from './backup-restore.js'
 import { backupTargetCheckKind } from './backup-target-check.js'
 import { changeBootKind } from './change-boot.js'
+import { createFromBackupKind } from './create-from-backup.js'
 import { createKind } from './create.js'
 import type { CopyParts } from '../moves/copy-disk.js'
 import { LiveSender } from '../moves/live-sender.js'
@@ -37,6 +38,7 @@ export function guestKinds(
 ): GuestKinds {
   return {
     create: createKind(context, capacity),
+    createFromBackup: createFromBackupKind(context, capacity),
     start: startKind(context),
     stop: stopKind(context),
     restart: restartKind(context),

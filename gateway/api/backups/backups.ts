@@ -1,7 +1,6 @@
 import { Type, type Static } from 'typebox'
-import { BerthError, conflict, notFound } from '../../../shared/errors.js'
+import { BerthError, notFound } from '../../../shared/errors.js'
 import { descriptionPattern } from '../../../shared/guest-rules.js'
-import type { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { guestsOf, isBound, type Principal } from '../../access/principal.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
@@ -13,7 +12,9 @@ import { refuseSuspendedSource } from '../guests/suspension.js'
 import { queueOrder } from '../guests/queue-order.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { backupRow, BackupSchema, listBackups } from './backup-row.js'
+import { restoreAsNewRoute } from './restore-as-new.js'
 import { backupScheduleRoute, backupScheduleRow, BackupScheduleSchema } from './schedule.js'
+import { findBackup, openTarget, type BackupLocation } from './backup-location.js'
 import { TargetIdSchema, targetIdFor } from './target-choice.js'
 import type { BackupParts } from './targets.js'
 
@@ -77,7 +78,14 @@ const ofContainer = { bound: 'guest', tag: 'Backups' } as const
 const writeErrors = ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout']
 
 export function backupRoutes(parts: BackupParts): Route[] {
-  return [...readRoutes(parts), createRoute(parts), restoreRoute(parts), deleteRoute(parts), backupScheduleRoute(parts)]
+  return [
+    ...readRoutes(parts),
+    createRoute(parts),
+    restoreRoute(parts),
+    restoreAsNewRoute(parts),
+    deleteRoute(parts),
+    backupScheduleRoute(parts),
+  ]
 }
 
 function readRoutes({ fleet, targets, time }: BackupParts): Route[] {
@@ -235,22 +243,6 @@ function queued(data: Static<typeof QueuedSchema>, backupId: string): Answer<Que
   return { status: 202, message: `${data.action} queued`, data: { ...data, backup_id: backupId } }
 }
 
-/** @throws {BerthError} `backup_target_missing` if the target was removed */
-async function openTarget({ targets }: BackupParts, id: string): Promise<BackupTarget> {
-  try {
-    return await targets.open(id)
-  } catch (error) {
-    if (!(error instanceof BerthError) || error.code !== 'not_found') throw error
-    throw conflict('backup_target_missing', 'the target of this backup was removed: add the target again')
-  }
-}
-
-interface BackupLocation {
-  readonly targetId: string
-  /** Uuid of the container whose disk the backup contains. */
-  readonly sourceUuid: string
-}
-
 /**
  * Finds a backup at the target that the request names. If the request names no target, searches the backups of the
  * container in the path. Then searches the other containers that the caller may see.
@@ -263,14 +255,6 @@ function locate(view: FleetView, context: Context<BackupParams, RestoreBody | un
   const found = findBackup([guest], params.backup_id) ?? findBackup(guestsOf(caller, view), params.backup_id)
   if (!found) throw notFound('backup')
   return found
-}
-
-function findBackup(guests: Iterable<GuestView>, id: string): BackupLocation | undefined {
-  for (const { guest } of guests) {
-    const backup = guest.backups.find((candidate) => candidate.id === id)
-    if (backup) return { targetId: backup.targetId, sourceUuid: guest.uuid }
-  }
-  return undefined
 }
 
 function toldPlace(

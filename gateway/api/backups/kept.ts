@@ -49,7 +49,7 @@ const QueuedDeletionSchema = Type.Object(
 )
 
 /** Error codes of requests that a backup target rejects or cannot complete. */
-const targetErrors = [
+export const targetErrors = [
   'backup_target_unreachable',
   'backup_target_refused',
   'backup_target_failed',

@@ -80,9 +80,11 @@ export class GuestCreator {
 
   async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
     const { hostId, id, uuid, name } = reservation
-    const { operationId, spec, requestedBy } = request
-    const overcommit = this.options.ratios
-    const order = { $case: 'create', value: { id, uuid, name, spec, overcommit } } as const
+    const { operationId, spec, requestedBy, backup } = request
+    const create = { id, uuid, name, spec, overcommit: this.options.ratios }
+    const order = backup
+      ? ({ $case: 'createFromBackup', value: { create, ...backup } } as const)
+      : ({ $case: 'create', value: create } as const)
     try {
       const response = await this.options.fleet
         .agent(hostId)

@@ -33,6 +33,8 @@ interface PlacementFacts {
   readonly hostId?: string | undefined
   /** Other guests to which the placement rules of the guest refer. Default: there are none. */
   readonly neighbors?: Neighbors
+  /** True if the disk of the guest is restored from a backup, so that its template is not needed. */
+  readonly isFromBackup?: boolean
 }
 
 /**
@@ -46,7 +48,7 @@ interface PlacementFacts {
 export function planPlacement(
   spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'> & Partial<Pick<GuestSpec, 'tags'>>,
   candidates: readonly Candidate[],
-  { ratios, hostId, neighbors = noNeighbors }: PlacementFacts,
+  { ratios, hostId, neighbors = noNeighbors, isFromBackup = false }: PlacementFacts,
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
@@ -55,9 +57,7 @@ export function planPlacement(
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
     [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
-    [({ findTemplate }) => findTemplate(spec.templateId) !== undefined, () => notFound('template')],
-    [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
-    [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
+    ...(isFromBackup ? backupConditions(named[0]) : templateConditions(spec.templateId)),
     [({ host }) => keepsTags(host, spec.tags), () => cannotLabel(named[0]?.host.name)],
     ...ruleConditions(spec.placement, neighbors),
     [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
@@ -66,6 +66,19 @@ export function planPlacement(
   const ranked = bestFirst(left, limits, { ratios, neighbors })
   const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
+}
+
+function templateConditions(id: string): Condition[] {
+  return [
+    [({ findTemplate }) => findTemplate(id) !== undefined, () => notFound('template')],
+    [({ findTemplate }) => findTemplate(id)?.unsupported === '', () => unusable()],
+    [({ findTemplate }) => !findTemplate(id)?.disabled, () => disabled()],
+  ]
+}
+
+function backupConditions(first: Candidate | undefined): Condition[] {
+  const knowsBackups = ({ host }: Candidate) => host.description?.features.includes('create-from-backup') ?? false
+  return [[knowsBackups, () => cannotCreateFromBackup(first?.host.name)]]
 }
 
 /** False if the host would ignore the tags of a new guest, because its agent does not know them. */
@@ -184,6 +197,12 @@ function offline(hostId: string | undefined): BerthError {
 export function cannotMove(name: string | undefined): BerthError {
   const message = `the agent of ${name ?? 'the host'} is too old for this move: upgrade it first`
   return new BerthError('conflict', 'move_unsupported', message)
+}
+
+/** Error for a host whose agent is too old to create guests from backups. */
+export function cannotCreateFromBackup(name: string | undefined): BerthError {
+  const message = `the agent of ${name ?? 'the host'} is too old to create containers from backups: upgrade it first`
+  return new BerthError('conflict', 'agent_outdated', message)
 }
 
 /** False if the host would lose labels, rules or the deletion of the guest, because its agent does not know them. */

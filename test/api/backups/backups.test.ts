@@ -164,6 +164,66 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
+  describe('restored as a new container', () => {
+    const asNew = (id: string, body: object = {}, key?: string): Promise<Reply> =>
+      gateway.request('POST', `/backups/${id}/restore`, { body, ...(key !== undefined && { key }) })
+    const madeFrom = async (answer: Reply): Promise<Row> => {
+      expect((await ended(answer))['status']).to.equal('done')
+      return (await gateway.request('GET', `/containers/${answer.body.data.id as string}`)).body.data as Row
+    }
+
+    it('take the recorded settings, unless the request contains others', async () => {
+      const { ram_mb, disk_gb, template } = await detail()
+      const id = await backUp()
+      const made = await madeFrom(await asNew(id, { name: 'btest-as-new', host_id: 'host-b', vcpu: 2 }))
+      expect(made).to.deep.include({ name: 'btest-as-new', vcpu: 2, ram_mb, disk_gb, template, status: 'running' })
+      expect(made['host_id']).to.equal('host-b')
+      expect(made['uuid']).not.to.equal(guest.uuid)
+      const there = gateway.fleet.agentOf('host-b').host
+      expect(there.contents.get(made['uuid'] as string)).to.equal('first')
+      const { body } = await gateway.request('GET', '/audit-logs?action=backup.restore_as_new')
+      expect((body.data as unknown as Row[])[0]).to.deep.include({ target: 'btest-as-new', container_id: made['id'] })
+    })
+
+    it('get the name and settings of a deleted container', async () => {
+      const id = await backUp()
+      await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
+      expect((await asNew(id)).status).to.equal(404)
+      const made = await madeFrom(await asNew(id, { target_id: targetId, container_uuid: guest.uuid, start: false }))
+      expect(made).to.deep.include({ name: guest.name, status: 'stopped' })
+    })
+
+    it('leave nothing if the backup cannot be fetched', async () => {
+      const id = await backUp()
+      agent.host.backupFaults.fetch = () => {
+        throw conflict('backup_target_unreachable', 'away')
+      }
+      const answer = await asNew(id, { name: 'btest-undone', host_id: 'host-a' })
+      const failed = await ended(answer)
+      expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_target_unreachable'])
+      expect((await gateway.request('GET', `/containers/${answer.body.data.id as string}`)).status).to.equal(404)
+      expect(agent.host.volumes.has(answer.body.data.uuid as string)).to.equal(false)
+    })
+
+    it('are refused without a backup, with a name that is taken, and to callers that may not read backups', async () => {
+      const id = await backUp()
+      const place = { target_id: targetId, container_uuid: guest.uuid }
+      const scopes = ['container:create', 'backup:read']
+      const unread = await gateway.makeKey({ scopes: ['container:create'], name: 'no backups' })
+      const listedOnly = await gateway.makeKey({ scopes, name: 'no targets' })
+      const name = 'btest-refused'
+      for (const [answer, status, code] of [
+        [await asNew(randomUUID(), { name }), 404, 'not_found'],
+        [await asNew(randomUUID(), { name, ...place }), 404, 'not_found'],
+        [await asNew(id), 409, 'name_conflict'],
+        [await asNew(id, { name, target_id: targetId }), 400, 'missing_field'],
+        [await asNew(id, { name }, unread), 403, 'insufficient_scope'],
+        [await asNew(id, { name, ...place }, listedOnly), 403, 'insufficient_scope'],
+      ] as const)
+        expect([answer.status, answer.body.code], answer.text).to.deep.equal([status, code])
+    })
+  })
+
   it('stay at the target if their container is deleted, and can be listed and deleted', async () => {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))

@@ -138,6 +138,7 @@ describe('an upgrade of one host over HTTP', () => {
       'run',
       'rename',
       'create-tags',
+      'create-from-backup',
     ])
   })
 

@@ -3,7 +3,7 @@ import { BerthError, invalidField } from '../../../../shared/errors.js'
 import type { TimeFormat } from '../../../../shared/time.js'
 import type { GuestSpec } from '../../../../proto/gen/berth/agent/v1/guest.js'
 import type { Principal } from '../../../access/principal.js'
-import type { Fleet, FleetView, GuestCreation } from '../../../fleet/contract.js'
+import type { CreationBackup, Fleet, FleetView, GuestCreation } from '../../../fleet/contract.js'
 import { getNamedHost } from '../../host-choice.js'
 import { checkMayAllowDevices } from '../device-schema.js'
 import type { CreateBody } from './create-body.js'
@@ -35,6 +35,8 @@ export interface PlannedCreation {
   readonly name: string
   readonly spec: GuestSpec
   readonly hostId?: string
+  /** Backup from which the disk is restored. Absent: the disk is made from the template. */
+  readonly backup?: CreationBackup
 }
 
 export interface CreationParts {
@@ -44,16 +46,22 @@ export interface CreationParts {
 
 /**
  * Checks a creation without changing anything.
+ * @param options `hasTemplate`: false if the disk is not made from the template, which then need not exist
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
  */
-export function checkCreation({ fleet, time }: CreationParts, body: CreateBody, caller: Principal): PlannedCreation {
+export function checkCreation(
+  { fleet, time }: CreationParts,
+  body: CreateBody,
+  caller: Principal,
+  { hasTemplate = true }: { readonly hasTemplate?: boolean } = {},
+): PlannedCreation {
   checkMayAllowDevices(caller, body.devices)
   const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
   // A container whose expiry is in the past is created, but not started.
   const isOver = planned.expiresAtMs !== 0 && planned.expiresAtMs <= Date.now()
   const spec = { ...planned, start: planned.start && !isOver }
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
-  checkTemplate(fleet.view, spec.templateId)
+  if (hasTemplate) checkTemplate(fleet.view, spec.templateId)
   return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}) }
 }
 

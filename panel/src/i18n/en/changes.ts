@@ -35,6 +35,7 @@ export const changes = {
   'change.backup.create': 'Backup requested',
   'change.backup.delete': 'Backup deleted',
   'change.backup.restore': 'Backup restored',
+  'change.backup.restore_as_new': 'Backup restored as a new guest',
   'change.backup.schedule': 'Backup schedule changed',
   'change.public_url.update': 'Public URL changed',
   'change.branding.update': 'Name and logo changed',

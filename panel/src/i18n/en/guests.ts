@@ -292,6 +292,13 @@ export const guests = {
   'removed.onto': 'Restore onto',
   'removed.select': 'Select a guest',
   'removed.queued': 'The task was queued.',
+  'asNew.button': 'Restore as a new guest',
+  'asNew.title': 'Restore as a new guest',
+  'asNew.action': 'Create guest',
+  'asNew.text':
+    'Creates another guest with the disk and the settings that {{name}} had at the time of the backup. {{name}} does not change.',
+  'asNew.anyHost': 'The host with the most free resources',
+  'asNew.started': '{{name}} is being created',
   'backups.removeTargetText':
     'The backups stay on the target. Berth can’t restore them until you add the target again.',
   'usage.cpu': 'CPU',

@@ -27,6 +27,7 @@ export const tasks = {
   'task.backup': 'Backup',
   'task.backup-create': 'Backup',
   'task.backup-restore': 'Restore a backup',
+  'task.create-from-backup': 'Restore a backup as a new guest',
   'task.backup-delete': 'Delete a backup',
   'task.backup_check': 'Check a backup target',
   'task.swap': 'Change swap',

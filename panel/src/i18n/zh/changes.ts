@@ -36,6 +36,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.backup.create': '创建备份',
   'change.backup.delete': '删除备份',
   'change.backup.restore': '恢复备份',
+  'change.backup.restore_as_new': '将备份恢复为新实例',
   'change.backup.schedule': '修改备份计划',
   'change.public_url.update': '修改公开网址',
   'change.branding.update': '修改名称与标志',

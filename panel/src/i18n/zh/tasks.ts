@@ -29,6 +29,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'task.backup': '备份',
   'task.backup-create': '备份',
   'task.backup-restore': '恢复备份',
+  'task.create-from-backup': '将备份恢复为新实例',
   'task.backup-delete': '删除备份',
   'task.backup_check': '检查备份目标',
   'task.swap': '修改交换文件',

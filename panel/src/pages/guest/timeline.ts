@@ -34,6 +34,7 @@ export function markOf({ timestamp, kind }: TimelineEntry): ChartMark {
 
 const marked: ReadonlySet<string> = new Set([
   'create',
+  'create-from-backup',
   'start',
   'stop',
   'restart',

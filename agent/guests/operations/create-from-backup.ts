@@ -1,0 +1,69 @@
+import { BerthError } from '../../../shared/errors.js'
+import type { AcceptedOrder, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { HostCapacity } from '../resources/capacity.js'
+import type { BackupContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+import { decodeFirewall } from '../snapshots/backup-settings.js'
+import { volumeLimitOf } from '../snapshots/volume-bound.js'
+import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
+import { acceptCreate, createEnd, firstBootSteps, type CreateInput } from './create.js'
+import { endFetch, fetchStep, parseFetch, type FetchInput } from './fetch-backup.js'
+
+type CreateFromBackupInput = CreateInput & FetchInput
+
+/**
+ * Creates a guest whose disk is restored from a backup, which may be of a deleted guest or of a guest on another host.
+ * The template is only recorded: the guest needs no image of it.
+ */
+export function createFromBackupKind(
+  context: BackupContext,
+  capacity: HostCapacity,
+): OperationKind<'createFromBackup', CreateFromBackupInput, GuestRecord> {
+  return {
+    action: 'create-from-backup',
+    accept: (order, { operationId }) => accept({ context, capacity }, order, operationId),
+    steps: [
+      volumeStep(context),
+      fetchStep({
+        context,
+        capacity,
+        onFetched: ({ uuid }, { firewall }) =>
+          void (firewall !== undefined && context.store.update(uuid, { firewall: decodeFirewall(firewall) })),
+      }),
+      { name: 'exchange', run: async ({ subject }) => void (await context.volumes.exchange(subject.id)) },
+      ...firstBootSteps(context, { prepare: (work) => work(), start: (_step, boot) => boot() }),
+      { name: 'forget', run: (step) => endFetch(context, step) },
+    ],
+    ...createEnd(context),
+  }
+}
+
+async function accept(
+  parts: { readonly context: BackupContext; readonly capacity: HostCapacity },
+  order: OrderOf<'createFromBackup'>,
+  operationId: string,
+): Promise<AcceptedOrder<CreateFromBackupInput>> {
+  const { create } = order
+  if (!create) throw new BerthError('invalid', 'missing_field', 'create: is required', { field: 'create' })
+  const fetched = parseFetch(parts.context.targets, create.uuid, order)
+  const accepted = await acceptCreate({ ...parts, checkTemplate: () => undefined }, create, operationId)
+  const { target: _sealed, ...told } = fetched
+  return {
+    ...accepted,
+    input: { ...accepted.input, ...fetched },
+    hashOf: { create: accepted.hashOf, ...told },
+  }
+}
+
+/** Creates an empty disk. The fetched disk replaces it, like the disk of an existing guest. */
+function volumeStep(context: BackupContext): GuestStep<unknown> {
+  const { store, volumes, machines } = context
+  return {
+    name: 'volume',
+    run: withGuest(store, async (record) => {
+      await volumes.prepare(record.uuid, { empty: true }, volumeLimitOf(machines, record))
+      await volumes.exchange(record.uuid)
+    }),
+    undo: ifPresent(store, (record) => removeFromHost(context, record)),
+  }
+}

@@ -1,0 +1,69 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { BackupSettings } from '../../../proto/gen/berth/agent/v1/backup.js'
+import { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { checkFirewall, type Firewall, type WantedFirewall } from '../../../shared/firewall-rules.js'
+import type { GuestRecord } from '../record/record.js'
+
+/*
+ * Maximum lengths of recorded settings. The kernel limits each argument of a program to 128 KiB, and both texts are encoded
+ * once more in the same argument of restic.
+ */
+const maxLength = 48 * 1024
+const maxFirewallLength = 32 * 1024
+/** Maximum length of a recorded firewall before its compression. */
+const maxPlainLength = 4 * 1024 ** 2
+
+/** Returns a guest's settings as text for the note of a backup. A guest with very many port mappings has none of them in it. */
+export function encodeSettings(record: GuestRecord): string {
+  const text = encode(record)
+  return text.length <= maxLength ? text : encode({ ...record, portMappings: [] })
+}
+
+/** Reads recorded settings. Returns `undefined` if the backup has none, or if they are damaged. */
+export function decodeSettings(backupId: string, text: string | undefined): BackupSettings | undefined {
+  if (text === undefined) return undefined
+  try {
+    return { ...BackupSettings.decode(Buffer.from(text, 'base64')), backupId }
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns a firewall as text for the note of a backup. If it is too long, all traffic of the restored guest is blocked. */
+export function encodeFirewall(firewall: Firewall): string {
+  const rules = firewall.rules.map((rule) => ({ ...rule, description: '' }))
+  const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
+  const texts = [firewall, { ...firewall, rules }, blocked].map(deflate)
+  return texts.find((text) => text.length <= maxFirewallLength)!
+}
+
+/** @throws if the text is not a recorded firewall */
+export function decodeFirewall(text: string): Firewall {
+  const plain = inflateRawSync(Buffer.from(text, 'base64'), { maxOutputLength: maxPlainLength }).toString()
+  return checkFirewall(JSON.parse(plain) as WantedFirewall)
+}
+
+function deflate(value: unknown): string {
+  return deflateRawSync(JSON.stringify(value)).toString('base64')
+}
+
+function encode(record: GuestRecord): string {
+  const { name, spec, portMappings, traffic, expiresAtMs, snapshotLimit } = record
+  const recorded = BackupSettings.create({
+    name,
+    spec: GuestSpec.create({
+      ...spec,
+      assignNat: portMappings.length > 0,
+      portMappings,
+      ipv4Count: record.publicIpv4s.length,
+      ipv6Count: record.ipv6Addresses.length,
+      expiresAtMs,
+      traffic,
+      snapshotLimit,
+      devices: [...record.devices],
+      placement: { ...record.placement, labels: [...record.placement.labels] },
+      tags: [...record.labels.tags],
+    }),
+  })
+  return Buffer.from(BackupSettings.encode(recorded).finish()).toString('base64')
+}
