@@ -47,9 +47,9 @@ describe('the firewall check of a connection to port 22', () => {
   ] as const)
     it(name, () => expect(verdict([...rules])).to.equal(said))
 
-  it('does not match a rule with a source if the source of the connection is unknown', () =>
+  it('does not apply a rule with a source to a connection whose source is unknown', () =>
     expect(verdict([{ sourceIp: '0.0.0.0/0' }], { source: '' })).to.equal('default'))
-  it('matches an IPv6 source', () =>
+  it('accepts a connection from the IPv6 network of a rule', () =>
     expect(verdict([{ sourceIp: '2001:db8::/32' }], { family: 'ipv6', source: '2001:db8::9' })).to.equal('passes'))
   it('accepts everything while the firewall is disabled', () =>
     expect(verdict([], {}, { enabled: false })).to.equal('passes'))

@@ -29,7 +29,7 @@ describe('the evidence of abuse by a guest', () => {
     expect(evidence.size).to.equal(6000)
   })
 
-  it('contains a flow only once, even if it is read twice', () => {
+  it('contains a flow only once, even if the agent reads this flow twice', () => {
     const evidence = new GuestEvidence()
     for (const atMs of [startMs, startMs + 30_000]) evidence.addFlows([flow(1, '198.18.0.1')], atMs, () => 10_000)
     expect(evidence.size).to.equal(1)

@@ -92,7 +92,7 @@ describe('large files of a backup', () => {
   })
   it('are excluded from a restore by their exact paths with escaped special characters', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded from a restore, like everything outside the directory of the volume', () => {
+  it('are excluded from a restore, together with everything outside the directory of the volume', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

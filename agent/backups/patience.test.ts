@@ -23,7 +23,7 @@ describe('retries after failures of a backup target', () => {
       true,
     ])
   })
-  it('continue for up to another minute after a success', () => {
+  it('continue for up to a minute after each success', () => {
     isOverAt(0)
     isOverAt(50_000)
     patience.reset()

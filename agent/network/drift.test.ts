@@ -5,7 +5,7 @@ import { KnownGuests } from './known-guests.js'
 describe('the comparison of a part of the network settings with the kernel', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
-  it('is due at the start, but not after a success', async () => {
+  it('is due when the agent starts, but not after a successful comparison', async () => {
     const drift = new Drift(60_000)
     expect(drift.isDue).to.equal(true)
     await look(drift)

@@ -16,7 +16,7 @@ describe('the progress of an operation', () => {
   ] as const)
     it(name, () => expect(planProgress(weights, index, fraction)).to.equal(percent))
 
-  it('is written at most once per interval, and always includes the last report', async () => {
+  it('is written at most once per interval, but the last report is always written', async () => {
     const written: string[] = []
     const reporter = new ProgressReporter((r) => written.push(`${r.progress} ${r.stage}`), at(0, 'a'), 20)
     const until = performance.now() + 100

@@ -88,7 +88,7 @@ describe('changes in the journal', () => {
     expect(() => db.transaction(() => remove('a'))()).to.throw('that Changes.transaction() has not begun')
   })
 
-  it('keep only the latest removals, and return undefined to a reader that needs older removals', () => {
+  it('keep only the latest removals, and a reader that needs older removals gets undefined', () => {
     changes = new Changes(db, { keptRemovals: 10 })
     for (let n = 1; n <= 12; n++) remove(`g${n}`)
     expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))

@@ -17,7 +17,7 @@ const planOf = (document: object, items: readonly CurrentItem[] = [], isPruned =
 const guests = (...list: object[]): object => ({ guests: list })
 const own = { tags: ['berth.apply:main'] }
 
-describe('the changes that berth apply plans', () => {
+describe('the changes planned by `berth apply`', () => {
   for (const [name, document, items, lines] of [
     ['are empty if the guest is as in the file', guests({ name: 'a', ram: '1g' }), [present('a', { ram: 1024 })], []],
     [
@@ -125,7 +125,7 @@ describe('the changes that berth apply plans', () => {
       expect(differenceLines(plan)).to.deep.equal(lines)
     })
 
-  it('can be converted to rows for programs', () =>
+  it('can be converted to machine-readable rows', () =>
     expect(
       differenceRows(planOf(guests({ name: 'a', ram: '2g' }), [present('a', { ram: 1024 })]).changes),
     ).to.deep.equal([

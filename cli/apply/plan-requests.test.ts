@@ -30,7 +30,7 @@ const path = `/containers/${uuid}`
 
 describe('the requests that change a guest', () => {
   for (const [name, fields, requests] of [
-    ['are empty if nothing differs', { ram: '512m', tags: [] }, []],
+    ['are not needed if nothing differs', { ram: '512m', tags: [] }, []],
     [
       'change several limits in one request',
       { ram: '1g', vcpu: 2 },

@@ -4,7 +4,7 @@ import { planEntry, type ArchiveEntry } from './plan-entry.js'
 const file = (path: string, fields: Partial<ArchiveEntry> = {}): ArchiveEntry => ({ path, type: 'File', ...fields })
 const link = (path: string, linkpath: string): ArchiveEntry => ({ path, type: 'SymbolicLink', linkpath })
 
-describe('an entry of an archive from a guest', () => {
+describe('an archive entry that berth cp gets from a guest', () => {
   const one = { name: 'www', isRecursive: false }
   const tree = { name: 'www', isRecursive: true }
   const outside = { do: 'skip', reason: 'it is a link that leads out of the copied directory' } as const
@@ -36,7 +36,7 @@ describe('an entry of an archive from a guest', () => {
       { do: 'skip', reason: 'it is neither a file nor a directory nor a link' },
     ]),
   ] as [string, ArchiveEntry, object][])
-    it(`${name}: ${(step as { do: string }).do}`, () => expect(planEntry(entry, tree)).to.deep.equal(step))
+    it(`that is ${name} leads to the step “${(step as { do: string }).do}”`, () => expect(planEntry(entry, tree)).to.deep.equal(step))
 
   for (const path of [
     '/www/a',

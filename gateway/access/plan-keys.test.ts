@@ -55,7 +55,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected for the caller’s own key, and for the key that created a caller with restricted rights', () => {
+  it('is rejected for the caller’s own key, and for the creator of this key if the caller is restricted', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),

@@ -20,7 +20,7 @@ describe('a second factor', () => {
   }
   const codeNow = () => generateSync({ secret })
 
-  it('can only be decrypted for its own account and with the secret of the installation', () => {
+  it('can be decrypted only for its own account and with the secret of the installation', () => {
     expect(totp.secret).to.not.include(secret)
     expect(() => twoFactor.open(totp.secret, 4)).to.throw('a stored secret cannot be decrypted')
     expect(() => new TwoFactor(Buffer.alloc(32, 2)).open(totp.secret, 3)).to.throw(

@@ -120,11 +120,11 @@ describe('the plan of a drain', () => {
       expect(states(plan(drain(given), known))).to.equal(after)
     })
 
-  it('waits for a container that no host reports if one of the hosts is offline', () => {
+  it('waits if no host reports a container and one of the hosts is offline', () => {
     expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
-  it('adds new containers of the host, and moves containers again that have returned', () => {
+  it('adds new containers of the host, and moves returned containers again', () => {
     const present = ['b', 'c'].map((name) => ({ uuid: name, name }))
     const given = drain([guest('a', { state: 'done' }), guest('b', { state: 'done', attempts: 3 })])
     const planned = plan(given, {}, { present })

@@ -18,7 +18,7 @@ const ended = window({ version: 3, state: 'ended', closedAtMs: 12 * hour })
 const canceled = window({ version: 2, state: 'canceled', closedAtMs: 11 * hour })
 
 describe('the maintenance windows of a host', () => {
-  it('include only the newest 20 windows that have ended', () => {
+  it('include only the newest 20 of the windows that have ended', () => {
     const closed = Array.from({ length: 25 }, (_, n) => ({ ...ended, id: `w-${n}`, closedAtMs: (12 + n / 10) * hour }))
     const ids = mergeWindows([window()], closed, 20 * hour).map(({ id }) => id)
     expect(ids).to.have.members(['w', ...closed.slice(5).map(({ id }) => id)])

@@ -192,7 +192,7 @@ describe('the normalization of request values', () => {
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
 
-  it('leaves {} unchanged in a change if the field should be a list', () =>
+  it('leaves {} unchanged if a change sends {} in place of a list', () =>
     expect(read(objects, {}, false)).to.deep.equal({}))
 
   describe('for fields that restrict access', () => {

@@ -10,7 +10,7 @@ describe('the command for a new host', () => {
     )
   })
 
-  it('only lets an installed agent join if the gateway offers no packages', () => {
+  it('lets an installed agent join, and installs nothing, if the gateway offers no packages', () => {
     expect(planCommand({ ...facts, hasPackages: false })).to.equal(
       'echo berth_jt_a.b.c | node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml',
     )

@@ -27,7 +27,7 @@ describe('the renewal of a certificate', () => {
     })
   })
 
-  it('waits as long as the certificate authority requires, but at least as long as usual', () => {
+  it('waits as long as the certificate authority requires, but never less than after other failures', () => {
     const next = (retryAfterSeconds: number) => afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })

@@ -168,7 +168,7 @@ describe('the upgrade of the fleet', () => {
     expect([ended.state, ended.endedAtMs, plan(ended)]).to.deep.equal(['done', 9, ended])
   })
 
-  it('upgrades no further host if the gateway’s version has changed since the start', () => {
+  it('upgrades no further host if the gateway’s version has changed since the start of the fleet upgrade', () => {
     const planned = plan(run([host('a', 'done'), host('b'), host('c', 'upgrading')]), {}, '3')
     expect(states(planned)).to.equal('a done, b skipped, c upgrading')
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')

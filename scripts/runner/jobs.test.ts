@@ -51,7 +51,7 @@ describe('the plan of the test processes', () => {
     ])
   })
 
-  it('begins with files that occupy two lanes, even before files that take longer', () => {
+  it('begins with files that occupy two lanes (slots for parallel jobs), even before longer files', () => {
     const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
     expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
   })

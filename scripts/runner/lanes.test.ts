@@ -25,7 +25,7 @@ async function turnsOf(chains: readonly Chain[], lanes: { count: number; computi
   return [...seen]
 }
 
-describe('lanes of the test runner', () => {
+describe('lanes of the test runner (slots for parallel jobs)', () => {
   for (const [name, chains, lanes, turns] of [
     [
       'run as many chains of jobs at the same time as there are lanes, in the given order',

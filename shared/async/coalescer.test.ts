@@ -4,7 +4,7 @@ import { Coalescer } from './coalescer.js'
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 describe('a coalescer of requests', () => {
-  it('never runs twice at the same time, and runs one more time for all requests during a run', async () => {
+  it('never runs twice at the same time, and runs once more for all requests that arrive during a run', async () => {
     let [runs, atOnce] = [0, 0]
     const coalescer = new Coalescer(async () => {
       expect(++atOnce).to.equal(1)

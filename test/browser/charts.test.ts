@@ -76,7 +76,7 @@ describe('a guest in the panel', function () {
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
-  it('has charts for the whole chosen period up to now, even for a new guest', async () => {
+  it('has charts for the whole chosen period up to now, even if the guest is new', async () => {
     const young = await lab.gateway.fleet.addGuest({ name: 'young' })
     record(young, 1)
     await lab.show(page, `/containers/${young.id}`)
@@ -164,7 +164,7 @@ describe('a guest in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('is offered no snapshot when it has reached its snapshot limit', async () => {
+    it('has no option to take a snapshot if it has reached its snapshot limit', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

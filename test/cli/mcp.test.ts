@@ -47,7 +47,7 @@ describe('berth mcp', () => {
   const exists = async (name: string): Promise<boolean> =>
     (await gateway.request('GET', `/containers/${name}`)).status === 200
 
-  it('offers only tools that the key is allowed to use, with the schemas of the API', async () => {
+  it('offers only tools (operations of the API) that the key is allowed to use, with their schemas', async () => {
     const limited = await connect(await gateway.makeKey({ scopes: ['container:read', 'container:power'] }))
     const { tools } = await limited.listTools()
     const names = tools.map(({ name }) => name)

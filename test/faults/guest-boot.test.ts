@@ -2,4 +2,4 @@ import { bootCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
-describeGuestMatrix('on a real host with containers', { tag: 'mb', guest: matrixContainer, cases: bootCases })
+describeGuestMatrix('operations on containers, on a real host', { tag: 'mb', guest: matrixContainer, cases: bootCases })

@@ -2,4 +2,4 @@ import { diskCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
-describeGuestMatrix('on a real host with containers', { tag: 'md', guest: matrixContainer, cases: diskCases })
+describeGuestMatrix('operations on containers, on a real host', { tag: 'md', guest: matrixContainer, cases: diskCases })

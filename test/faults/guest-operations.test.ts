@@ -5,7 +5,7 @@ import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix(
-  'on a real host with containers',
+  'operations on containers, on a real host',
   { tag: 'm', guest: matrixContainer, cases: powerCases },
   (host) => {
     it('operations are rejected after the deletion of the guest was requested, except repeated deletions', async () => {

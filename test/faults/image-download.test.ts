@@ -21,7 +21,7 @@ import { scratchDirectory, testStorage } from '../support/scratch.js'
 const id = 'alpine-3.22'
 
 /** Uses a real pool, and an image server on loopback. After each fault the image is complete or absent. */
-describe('on a real host', function () {
+describe('operations on images, on a real host', function () {
   const scratch = scratchDirectory('btest-image-faults')
   let pool: Pool
   let server: ImageServer

@@ -6,7 +6,7 @@ import { matrixMachine } from '../support/guests/matrix-guests.js'
 /* Tests only actions whose steps differ between the drivers. Other actions are tested with containers. */
 const own: readonly GuestAction[] = ['create', 'start', 'stop', 'delete']
 
-describeGuestMatrix('on a real host with virtual machines', {
+describeGuestMatrix('operations on virtual machines, on a real host', {
   tag: 'vm',
   guest: matrixMachine,
   cases: powerCases.filter(({ action }) => own.includes(action)),

@@ -30,7 +30,7 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('on a real host', function () {
+describe('operations on swap files, on a real host', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 

@@ -70,7 +70,7 @@ describe('connections to agents', () => {
     expect(connection.peer()).to.equal(undefined)
   })
 
-  it('end at the old gateway, and stay open at the new gateway, when the agent changes its gateway', async () => {
+  it('are closed at the old gateway, and stay open at the new one, after the agent changed its gateway', async () => {
     const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })

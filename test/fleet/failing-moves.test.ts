@@ -25,7 +25,7 @@ const hourMs = 3_600_000
 const ticketMs = 24 * hourMs
 const gib = 1024 ** 3
 
-describe('a move of a guest that fails or is interrupted', function () {
+describe('a failing or interrupted move of a guest', function () {
   let lab: MoveLab
   before(async () => {
     lab = await MoveLab.start()
@@ -155,7 +155,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     await copyStopped({ context, readTraffic: async () => null }, step, withinMs)
   }
 
-  it('before it creates the disk on the target, kills a process left there by a repeated live move', async () => {
+  it('kills a process that an earlier attempt left on the target before it creates the disk there', async () => {
     const guest = await lab.addGuest()
     const { running } = lab.target.host.driver
     let isRunning = true
@@ -170,7 +170,7 @@ describe('a move of a guest that fails or is interrupted', function () {
     expect(lab.source.domain.kinds.migrate.steps.map(({ name }) => name)).to.deep.equal(steps)
   })
 
-  it('kills the process on the source again if the first attempt fails', async () => {
+  it('tries again to kill a process of the guest on the source if the first attempt fails', async () => {
     const guest = await lab.addGuest()
     const { faults } = lab.source.host
     lab.source.observer = ({ step, phase }) => {

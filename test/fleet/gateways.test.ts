@@ -151,7 +151,7 @@ describe('several gateways', function () {
     })
   })
 
-  it('refuse to add a gateway with hosts of its own, except with --replace, which sets its data aside', async () => {
+  it('refuse to add a gateway with hosts of its own, except with --replace, which saves its former data', async () => {
     await second.request('POST', '/hosts', { body: { name: 'other', address: '127.0.0.1:9' } })
     const { token } = await invite('second')
     expect(runJoin(second, token).output).to.contain('add --replace')

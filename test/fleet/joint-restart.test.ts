@@ -55,7 +55,7 @@ describe('a gateway that restarts together with the agent of its host', function
     wipe?.()
   })
 
-  it('holds requests that need the host until the agent is back', async () => {
+  it('delays requests that need the host, until the agent is connected again', async () => {
     await gateway.kill('SIGTERM')
     await agent.stop()
     gateway.start()

@@ -186,7 +186,7 @@ describe('an event stream that resumes at another gateway', function () {
   const typesIn = ({ events }: EventStream, kind: string): (string | undefined)[] =>
     events.flatMap(({ event, data }) => (event === kind ? [data.type] : []))
 
-  it('contains events about new and deleted containers and tasks only once, even for keys bound to them', async () => {
+  it('contains events about new and deleted containers only once, even for keys bound to the containers', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const [agent] = agents as [LabAgent]
     const [own, other] = [70, 71].map((id) => agent.addGuest({ id, uuid: uuidOf(id), name: `late-${id}` }))

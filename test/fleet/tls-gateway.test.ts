@@ -42,7 +42,7 @@ describe('certificates of servers', function () {
   })
   after(() => pki.remove())
 
-  describe('for calls of the gateway', () => {
+  describe('that the gateway calls', () => {
     /** Starts a server with this certificate, and counts the calls that reach it. */
     async function serveAs(
       pair: Pair | undefined,
@@ -109,7 +109,7 @@ describe('certificates of servers', function () {
     })
   })
 
-  describe('for calls of a joining host', () => {
+  describe('that a joining host calls', () => {
     const names = {
       uris: [identityUri({ role: 'join' })],
       dnsNames: [identityDnsName({ role: 'join' })],

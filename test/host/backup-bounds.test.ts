@@ -132,7 +132,7 @@ describe('restic with a hostile backup target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('reserves the whole length of all files before its first write if the layout is missing or damaged', async () => {
+  it('reserves the whole length of all files before its first write if their recorded layout is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')

@@ -177,7 +177,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('cannot be restored onto a suspended guest, or start a guest that is suspended during the restore', async () => {
+  it('cannot be restored onto a suspended guest, and start no guest that is suspended during the restore', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)

@@ -303,7 +303,7 @@ describe('the network API', function () {
         expect((await used())['total_used_bytes']).to.equal(0)
       })
 
-      it('limits the rate in each direction, even if the guest’s interface was deleted', async () => {
+      it('limits the rate in each direction, also on an interface that replaces a deleted one', async () => {
         const flow = (way: Way) => ({ at: inGuest(), host: client, port: flowPort, way })
         const expectSold = async (when: string): Promise<void> => {
           await expectRate(flow('down'), 10, when)

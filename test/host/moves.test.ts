@@ -135,7 +135,7 @@ describe('a gateway that moves guests between two hosts', function () {
   const readInstance = (host: FleetHost, guest: GuestRow): string =>
     readFileSync(join(pair.diskOf(host, guest), 'instance.json'), 'utf8')
 
-  it('moves a virtual machine that is shut down for it, with its disk and snapshots', async () => {
+  it('shuts a virtual machine down, and moves it with its disk and snapshots', async () => {
     const guest = await pair.create('machine', { template_id: 'debian-12-kvm', virtualization: 'kvm', ram_mb: 256 })
     expect(machinePids(guest).length).to.equal(1)
     const taken = await pair.gateway.request('POST', `/containers/${guest.id}/snapshots`, {

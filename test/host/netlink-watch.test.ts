@@ -32,7 +32,7 @@ describe('the netlink watch for changes by other programs', () => {
     await remove()
   })
 
-  it('ignores changes by tools of the agent', async () => {
+  it('ignores changes by programs that the agent itself has started', async () => {
     await expectSilence(async () => {
       await tools.nft.apply(['add table ip berthnlw', 'delete table ip berthnlw'])
       await tools.tc.run(['qdisc add dev nlwpeer root handle 7: htb', 'qdisc delete dev nlwpeer root'])

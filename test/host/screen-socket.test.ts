@@ -54,7 +54,7 @@ describe('the socket of a screen', function () {
     return terminal
   }
 
-  it('delivers the last keys of a client that disconnects while the virtual machine is busy', async () => {
+  it('delivers the last key presses of a client that disconnects while the virtual machine is busy', async () => {
     let hasEnded = false
     const terminal = await openScreen(() => (hasEnded = true))
     qemu.kill('SIGSTOP')

@@ -37,7 +37,7 @@ describe('the nft tables of an agent', () => {
     await nft.close()
   })
 
-  it('are created again at the next comparison with the kernel if they were deleted during creation', async () => {
+  it('are created again at the next comparison with the kernel if they were deleted while being created', async () => {
     await tables.ensure([])
     expect(await exists()).to.equal(false)
     tables.disturbed() // the agent calls this after a notification of the kernel

@@ -25,7 +25,7 @@ describe('a public IPv4 address of a guest', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that neighbours forget its former owner', async () => {
+  it('is announced to the network, so that other machines no longer send packets to its former owner', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.answer(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is added again after its removal, and removed if it has the agent’s metric but no owner', async () => {
+  it('is restored if another program removes it, and removed if it has the agent’s metric but no guest', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')

@@ -154,7 +154,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('reports in its status that a configured interface is missing', async () => {
+  it('has a status that names a configured interface which does not exist', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
@@ -170,7 +170,7 @@ describe('IPv6 of guests', function () {
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 
-  it('reports in its status that a router does not respond or a default route is missing', async () => {
+  it('has a status that names a router without response, or a missing default route', async () => {
     lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
     expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
     expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)

@@ -81,7 +81,7 @@ const amplifiers: readonly Amplifier[] = [
   },
 ]
 
-describe('servers in guests that answer requests with the forged source address of a victim', function () {
+describe('servers in guests that answer requests whose source address was forged', function () {
   const lab = new NetworkLab('btestamp')
   let guests: ReadonlyMap<string, GuestNetwork>
   let watch: AgentNetwork

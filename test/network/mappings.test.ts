@@ -88,7 +88,7 @@ describe('a host with two guests', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('also forwards the ports for itself and other guests, but no other ports', () => {
+    it('also forwards the ports for connections from itself and from other guests, but forwards no other ports', () => {
       expect(lab.answer(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.answer(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.answer(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)

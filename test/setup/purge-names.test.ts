@@ -119,17 +119,17 @@ describe('scripts/down --purge', function () {
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only data of its instance if the configuration is in block style and the programs are ${root === '.' ? 'built' : 'missing'}`, () => {
+    it(`removes only its instance’s data if the YAML is in block style, with ${root === '.' ? 'built' : 'missing'} programs`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('removes only data of its instance if the configuration is in flow style', () => {
+  it('removes only the data of its instance if the YAML configuration is in flow style ({…} on one line)', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })
 
-  it('uses the recorded values if the configuration is in flow style and the programs are missing', () => {
+  it('uses the recorded values if the YAML configuration is in flow style and the programs are missing', () => {
     writeConfigs({ network: flow })
     writeRecord()
     expectPurged(purge({ root: unbuilt }))

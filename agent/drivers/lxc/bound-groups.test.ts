@@ -17,7 +17,7 @@ describe('cgroups of a guest that an older agent started', () => {
   })
   after(() => scratch.wipe())
 
-  it('are no longer writable for their Unix group in cgroup v1, and get a limit of subgroups in v2', () => {
+  it('are no longer writable for their Unix group in cgroup v1, and get a limit on their subgroups in v2', () => {
     expect([boundGroups(layout, 'bt-1'), boundGroups(layout, 'bt-1')]).to.deep.equal([true, false])
     expect([modeOf(groupOf(memory)), modeOf(groupOf(unified))]).to.deep.equal([0o755, 0o775])
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')

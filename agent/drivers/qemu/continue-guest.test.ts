@@ -7,7 +7,7 @@ import { conflict } from '../../../shared/errors.js'
 import { continueGuest, isPausedByMove, type ContinueContext } from './continue-guest.js'
 import { qemuPaths } from './paths.js'
 
-describe('the start of a guest whose QEMU exists already', () => {
+describe('the start of a guest whose QEMU process already exists', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-continue-'))
   const paths = qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' })
   const run = paths.runOf('bt-1')
@@ -71,7 +71,7 @@ describe('the start of a guest whose QEMU exists already', () => {
     ])
   })
 
-  it('boots a guest whose QEMU ended during the start', async () => {
+  it('boots a guest whose QEMU process ended during the start', async () => {
     writeFileSync(run.leaving, '')
     isThere = false
     expect(await continueGuest(context, 'bt-1')).to.equal(false)

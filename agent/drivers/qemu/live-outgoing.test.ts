@@ -44,7 +44,7 @@ describe('QEMU that sends the memory of a guest', () => {
       expect(await checked.catch((error: { code: string }) => error.code)).to.equal(code)
     })
 
-  it('gets two minutes for each answer while it sends the last part of the memory', async () => {
+  it('gets up to two minutes for each answer while it sends the last part of the memory', async () => {
     const calls: [string, number | undefined][] = []
     const answers = { 'query-migrate': { status: 'completed' }, 'query-status': { status: 'postmigrate' } }
     await finishSending(monitorWith(answers, calls), new AbortController().signal)

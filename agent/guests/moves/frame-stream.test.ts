@@ -24,7 +24,7 @@ describe('the stream of messages and data between two hosts', () => {
     near.destroy()
   })
 
-  it('ends a connection on which nothing arrives', async () => {
+  it('closes a connection on which no data arrives', async () => {
     const [near] = duplexPair()
     const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 5 })
     const error: unknown = await stream.next().catch((cause: unknown) => cause)

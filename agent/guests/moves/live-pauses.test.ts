@@ -71,7 +71,7 @@ describe('the pauses of guests for their moves', () => {
     expect(released).to.equal(0)
   })
 
-  it('end without letting the guest run if the operation itself ends them', async () => {
+  it('leave the guest paused if the operation of the move ends the pause itself', async () => {
     const pauses = begin(3_600_000)
     pauses.end(step)
     await pauses.close()

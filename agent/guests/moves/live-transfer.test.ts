@@ -14,7 +14,7 @@ const [small, large] = [
   { bytes: 900 * mib, tookMs: 9000 },
 ] as const
 
-describe('the transfer of a running guest’s memory and disk changes', () => {
+describe('a live move, which sends disk changes in several transfers and then the memory', () => {
   let progress: Pick<MemoryProgress, 'state' | 'writtenBytes'>
   let isHeld: boolean
   /** Rounds that were sent, and whether the memory was held. */
@@ -60,7 +60,7 @@ describe('the transfer of a running guest’s memory and disk changes', () => {
     expect(await paused).to.equal(5)
   }
 
-  it('sends memory only after a round with few disk changes', async () => {
+  it('sends memory only after a transfer with few disk changes', async () => {
     const sizes = [large, large, small]
     sendRound = async () => sizes.shift() ?? small
     const paused = begin()
@@ -69,7 +69,7 @@ describe('the transfer of a running guest’s memory and disk changes', () => {
     await end(paused)
   })
 
-  it('stops sending memory for another round if the guest has written much since the last round', async () => {
+  it('interrupts the memory to send disk changes again if the guest has written much to its disk', async () => {
     const paused = begin()
     await waitFor(() => !isHeld)
     progress = { ...progress, writtenBytes: 100 * mib }
@@ -78,7 +78,7 @@ describe('the transfer of a running guest’s memory and disk changes', () => {
     await end(paused)
   })
 
-  it('aborts a running round as soon as the guest is paused', async () => {
+  it('aborts a running transfer of disk changes as soon as the guest is paused', async () => {
     sendRound = async (signal) => {
       await once(signal, 'abort')
       throw new Error('the round was ended')
@@ -89,12 +89,12 @@ describe('the transfer of a running guest’s memory and disk changes', () => {
     expect(isHeld).to.equal(false)
   })
 
-  it('fails as soon as a round fails, so that the guest is not paused without need', async () => {
+  it('fails as soon as a transfer of disk changes fails, so that the guest is not paused without need', async () => {
     sendRound = async () => Promise.reject(conflict('storage_full', 'the target is full'))
     expect(await begin().catch((error: unknown) => error)).to.include({ code: 'storage_full' })
   })
 
-  it('fails if every round contains many disk changes', async () => {
+  it('fails if every transfer contains many disk changes', async () => {
     sendRound = async () => large
     expect(await begin().catch((error: unknown) => error)).to.include({ code: 'move_too_slow' })
   })

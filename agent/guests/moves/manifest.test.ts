@@ -162,18 +162,18 @@ describe('the check of the description of a moved guest', () => {
 
 const codes = ['bad_stream', 'invalid_field']
 
-describe('the limit on sizes in the description of a moved guest', () => {
-  it('leaves sizes unchanged if they do not exceed the size of the received data', () => {
+describe('sizes in the description of a moved guest', () => {
+  it('stay unchanged if they do not exceed the size of the received data', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 
-  it('limits sizes that raise the disk limit, so that none exceeds the size of the received data', () => {
+  it('are reduced to the size of the received data if they would raise the guest’s disk limit', () => {
     const { document } = boundSpace(manifest, 8)
     expect(document.snapshotSpace).to.include({ retainedBytes: 8, allowanceBytes: 8 })
     expect(document.extraBytes).to.equal(8)
   })
 
-  it('applies to the space of snapshots even if this space is only estimated', () => {
+  it('are also reduced if they are estimates of the space of snapshots', () => {
     const snapshots = [{ ...copy, id: 's1', sizeBytes: 2 ** 50 }]
     const unmeasured = { ...manifest, document: { ...manifest.document, snapshots, snapshotSpace: unmeasuredSpace } }
     const expected = { limitBytes: 0, retainedBytes: 8, allowanceBytes: 8, isMeasured: true }

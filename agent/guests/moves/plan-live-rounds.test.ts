@@ -13,7 +13,7 @@ describe('the disk changes that can still be unsent when a guest is paused', () 
   ] as const)
     it(`are limited to ${name}`, () => expect(planLeftBytes(round, bandwidthMbps)).to.equal(expected))
 
-  it('end the move if more than ten successive rounds had too many changes', () => {
+  it('make the move fail if there were too many of them in more than ten successive transfers', () => {
     const [large, small] = [
       { bytes: 9, tookMs: 1 },
       { bytes: 8, tookMs: 1 },
@@ -62,7 +62,7 @@ describe('the rule for guests that change their memory too fast', () => {
       ],
     ],
   ] as const)
-    it(`lets a move continue whose guest ${name}`, () => void run(samples))
+    it(`lets a move continue if its guest ${name}`, () => void run(samples))
 
   it('ends a move after five minutes without progress while the guest is slowed down to the maximum', () => {
     const samples = [

@@ -82,7 +82,7 @@ describe('the receiver of a guest from another host', () => {
 
   const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
 
-  it('records a completely received snapshot, and can finish the move with it', async () => {
+  it('records a completely received snapshot, and can finish the move with this snapshot', async () => {
     const { source } = connect()
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })
@@ -92,14 +92,14 @@ describe('the receiver of a guest from another host', () => {
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
 
-  it('deletes earlier rounds of the move when it has received a newer round', async () => {
+  it('deletes the data of earlier transfers of the move when it has received a newer transfer', async () => {
     const { source } = connect()
     for (const id of ['a', 'move-m1-1', 'move-m1-2']) await sendData(source, { kind: 'disk', id }, 'disk')
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4, 'move-m1-2': 8 })
     expect(listed).to.deep.equal(['a', 'move-m1-2'])
   })
 
-  it('no longer counts a snapshot as complete if a second transfer of it fails', async () => {
+  it('no longer counts a snapshot as complete if its second transfer fails', async () => {
     noteReceived(store, uuid, 'm1', { id: 'a', bytes: 4 })
     const { source, running } = connect()
     expect(codeOf(await sendData(source, { kind: 'disk', id: 'a' }, 'disk', 5))).to.equal('bad_stream')

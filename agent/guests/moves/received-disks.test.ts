@@ -49,25 +49,25 @@ describe('the snapshots that the target of a move keeps', () => {
   for (const [name, received, id, expected] of [
     ['the first round', { s1: 30 }, 'move-0d7c3a52-1', { s1: 30, 'move-0d7c3a52-1': 5 }],
     [
-      'a round in place of the earlier rounds',
+      'the data of a new transfer instead of the data of earlier transfers',
       { s1: 30, 'move-0d7c3a52-1': 40 },
       'move-0d7c3a52-2',
       { s1: 30, 'move-0d7c3a52-2': 45 },
     ],
     [
-      'a round, with a counted size of at most the size of the disk',
+      'the data of a new transfer, which counts at most as much as the size of the disk',
       { 'move-0d7c3a52-9': 98 },
       'move-0d7c3a52-10',
       { 'move-0d7c3a52-10': 100 },
     ],
     [
-      'the newest round in addition to the last increment',
+      'the data of the newest transfer in addition to the last increment',
       { 'move-0d7c3a52-3': 40 },
       'move-0d7c3a52-live-last',
       { 'move-0d7c3a52-3': 40, 'move-0d7c3a52-live-last': 5 },
     ],
     [
-      'rounds of a different move',
+      'the data of a different move',
       { 'move-ffffffff-1': 40 },
       'move-0d7c3a52-1',
       { 'move-ffffffff-1': 40, 'move-0d7c3a52-1': 5 },

@@ -17,7 +17,7 @@ const guest = (
 const update = (fields: object): object[] => [{ kind: 'update', uuid: 'u', update: fields }]
 const start = [{ kind: 'start', uuid: 'u' }]
 
-describe('the repair of a guest whose actual state may differ from the journal', () => {
+describe('the repair of a guest whose actual state can differ from the state in the journal', () => {
   for (const [name, comparison, repairs] of [
     ['runs as desired', guest('running', 'running', 'running'), []],
     ['is stopped as desired', guest('stopped', 'stopped', 'stopped'), []],

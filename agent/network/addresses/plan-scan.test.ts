@@ -44,7 +44,7 @@ describe('the scan of the host’s network segment for free addresses', () => {
       expect(planScan([address], facts)).to.deep.equal([{ address: address4, status, usable, reason }])
     })
 
-  it('does not probe the network address, and no address that the host has', () => {
+  it('probes neither the network address nor an address that the host has', () => {
     const all = listAddresses(parseCidrOrAddress('198.51.100.0/28')!, 256)
     expect(all).to.have.length(16)
     const asked = ['3', '4', '6', '7', '8', '9', '10', '11', '12', '13', '14', '15'].map((n) => `198.51.100.${n}`)

@@ -90,7 +90,7 @@ describe('a gateway’s decision about a move', function () {
 
   const isForgotten = () => waitFor(() => lab.moves.length === 0, { what: 'the move is forgotten' })
 
-  it('is sent to the guest’s owner first, and to the other host of the move after that', async () => {
+  it('is sent first to the host that owns the guest, and then to the other host of the move', async () => {
     lab.moves = [switched]
     await isForgotten()
     expect(lab.told).to.deep.equal(['b 1 true', 'a 1 false'])

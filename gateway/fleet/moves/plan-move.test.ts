@@ -46,7 +46,7 @@ describe('the next step of a move', () => {
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })
 
-describe('the next step of a move after its new owner was notified', () => {
+describe('the next step of a move after the guest’s new owner (a host) was notified', () => {
   for (const [name, stored, hasOwner, change, step] of [
     ['is to tell the source to delete its copy if the target has the guest', switched, true, {}, 'tell'],
     [

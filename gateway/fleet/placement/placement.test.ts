@@ -132,7 +132,7 @@ describe('the placement of guests with reserved resources', () => {
     expect(stored.size).to.equal(0)
   })
 
-  describe('with rules', () => {
+  describe('with placement rules', () => {
     const rules = { group: '', labels: [], spread: '', together: 'app' }
     const partner = Guest.fromPartial({ ...guest, placement: rules })
     const named = (uuid: string) => ({ hostId: 'a', guest: { ...partner, uuid } })

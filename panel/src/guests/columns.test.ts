@@ -13,6 +13,6 @@ describe('the columns of the guest list', () => {
 
   it('include more columns by default if the screen is wide', () =>
     expect(defaultColumns(1920).length).to.be.greaterThan(defaultColumns(1280).length))
-  it('have one column of the grid each, in addition to checkbox, name and buttons', () =>
+  it('occupy one column of the grid each, next to the columns for the checkbox, the name and the buttons', () =>
     expect(gridOf(columnNames).match(/minmax\([^)]*\)|\S+/g)).to.have.length(columnNames.length + 3))
 })

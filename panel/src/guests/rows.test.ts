@@ -38,7 +38,7 @@ describe('the lists in the panel', () => {
       expect(rows.map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('keep only a limited number of tasks, beginning with the newest', () => {
+  it('keep only a limited number of tasks, and drop the oldest tasks first', () => {
     const rows = Array.from({ length: keptTasks }, (_, at) => task(keptTasks - at))
     const after = applyToTasks(rows, [
       told('task.running', task(keptTasks, 'running')),

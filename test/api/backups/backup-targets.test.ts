@@ -221,7 +221,7 @@ describe('backup targets in the HTTP API', function () {
     expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
-  it('are checked by a host, whose error is in the answer', async () => {
+  it('are checked by a host, and the answer contains the error of this host', async () => {
     const id = await added(local)
     const check = async (body?: object): Promise<unknown> =>
       (await gateway.request('POST', `/backup-targets/${id}/check`, body ? { body } : {})).body.data

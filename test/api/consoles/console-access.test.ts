@@ -34,7 +34,7 @@ describe('access to consoles', () => {
   }
 
   describe('with a ticket', () => {
-    it('is granted once, even if two connections use it at the same moment', async () => {
+    it('is granted only once, even if two connections use the ticket at the same moment', async () => {
       const ticket = await lab.ticket(guest.name)
       const clients = [use(ticket), use(ticket)]
       await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })

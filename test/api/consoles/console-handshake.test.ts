@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`if the client repeats the subprotocol ${protocol}, and counts no open console for this attempt`, async () => {
+      it(`if the client repeats the subprotocol ${protocol}, and does not count as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
@@ -70,8 +70,8 @@ describe('the opening of a console', () => {
       })
   })
 
-  describe('is limited in number', () => {
-    it('to five open consoles for each caller and ten for each container', async () => {
+  describe('at the limit of open consoles', () => {
+    it('is refused if the caller has five consoles, or all callers together have ten in the container', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('but at the limit, it replaces a console whose connection is lost', async () => {
+    it('is possible if it replaces a console whose connection is lost', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })

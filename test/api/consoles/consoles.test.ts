@@ -76,7 +76,7 @@ describe('the console API', () => {
       expect((await client.ended()).code).to.equal(1009)
     })
 
-    it('pauses its output after one flow-control window without an acknowledgement', async () => {
+    it('pauses its output while too much output is unacknowledged (one flow-control window)', async () => {
       const { client, terminal } = await lab.opened(guest, { acknowledges: false })
       let shown = 0
       await waitFor(
@@ -107,7 +107,7 @@ describe('the console API', () => {
       client.socket.terminate()
     })
 
-    it('reads no further input while one flow-control window of earlier input is unread by the guest', async () => {
+    it('stops reading input while too much input is unread by the guest (one flow-control window)', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000

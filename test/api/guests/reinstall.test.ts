@@ -81,7 +81,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('fails with the guest’s reason, and leaves the stored login unchanged', async () => {
+    it('fails with the reason that the guest reports, and leaves the stored login unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')

@@ -152,7 +152,7 @@ describe('a deletion that can be undone', () => {
       release()
     })
 
-    it('does not change the container if its task is canceled', async () => {
+    it('does not change the container if the task of the deletion is canceled', async () => {
       const { body } = await remove()
       await wait('deleted')
       expect((await gateway.request('DELETE', `/tasks/${body.data.task_id}`)).status).to.equal(200)

@@ -4,7 +4,7 @@ import type { Body } from '../../support/body.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the overview of the fleet', () => {
+describe('the API for the overview and the tasks of a fleet', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })

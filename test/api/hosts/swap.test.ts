@@ -69,7 +69,7 @@ describe('the swap file of a host', () => {
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
   })
 
-  it('can be deleted while it is active and while it is not', async () => {
+  it('can be deleted, whether it is active or not', async () => {
     for (const action of ['enable', 'disable']) {
       await post({ action: 'create', size_mb: 64 })
       await post({ action })

@@ -142,7 +142,7 @@ describe('a raw request', function () {
         socket.destroy()
       })
 
-    it('if curl sends it', async () => {
+    it('if curl sends the request', async () => {
       const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
       const curl = spawn('curl', ['-sS', '-w', '%{http_code}', ...headers, '--data-binary', '@-', gateway.url + path])
       curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))

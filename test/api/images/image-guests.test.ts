@@ -88,7 +88,7 @@ describe('the image API', function () {
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
     })
 
-    it('rejects an image also at the agent if it is disabled, unknown, or only for virtual machines', async () => {
+    it('rejects an image at the agent, too, if it is disabled, unknown, or only for virtual machines', async () => {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)

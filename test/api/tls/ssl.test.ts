@@ -6,7 +6,7 @@ import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import type { TestAuthority } from '../../support/gateway/tls-material.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('TLS of the API', () => {
+describe('the TLS of a gateway, set through the API', () => {
   const lab = new SslLab()
   const { put, get, shown, upload, off, overTls, isRefused, ports } = lab
   let gateway: TestGateway
@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('deletes its name and its mail address if these fields are empty and the request turns TLS off', async () => {
+    it('deletes the domain name and mail address if a request turns TLS off and these fields are empty', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })

@@ -34,7 +34,7 @@ describe('the splitter of a stream into lines', () => {
     expect(lines.take(Buffer.from('\n'))).to.deep.equal(['d'])
   })
 
-  it('accepts any number of lines up to the maximum length', () => {
+  it('accepts any number of lines, each up to the maximum length', () => {
     const lines = new Lines(3)
     expect(lines.take(Buffer.from('abc\nabc\nab'))).to.deep.equal(['abc', 'abc'])
     expect(lines.take(Buffer.from('c\n'))).to.deep.equal(['abc'])

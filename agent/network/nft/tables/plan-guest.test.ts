@@ -158,7 +158,7 @@ describe('the nft set elements of a guest', () => {
       expect(() => planGuest({ ...one, portMappings: [{ ...tcp, ...range }] })).to.throw(BerthError)
   })
 
-  it('are refused if device, MAC and address are invalid text', () => {
+  it('are refused if the device, the MAC and the address are random text', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.string(), (device, mac, ipv4) => {
         expect(() => planGuest({ ...one, device, mac, ipv4 })).to.throw(BerthError)
