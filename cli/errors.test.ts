@@ -34,7 +34,7 @@ describe('the exit code of the command line', () => {
 })
 
 describe('an error message of the command line', () => {
-  it('contains the command that shows the task if it is possible that the task still runs', () => {
+  it('contains the command that shows the task, if the task possibly still runs', () => {
     const text = '{"message": "the host did not answer", "code": "agent_timeout", "details": {"task_id": "t1"}}'
     const { message, hint } = cliErrorOf(new RefusedError(504, parseRefusal(504, text)))!
     expect(message).to.equal('the host did not answer (agent_timeout)')

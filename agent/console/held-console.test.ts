@@ -156,7 +156,7 @@ describe('a resumable console', () => {
     held.close()
   })
 
-  it('replays all output to a user with an empty screen, and reports how much of it the user had received', () => {
+  it('replays all output to a user with an empty screen, and reports how many bytes the user already had', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

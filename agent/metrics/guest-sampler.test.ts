@@ -32,7 +32,7 @@ function samplerOf(
 }
 
 describe('the sampler of the guests’ usage', () => {
-  it('yields to other work between two guests', async () => {
+  it('lets other work run between two guests', async () => {
     const order: string[] = []
     const usage = (machine: { uuid: string }): Promise<typeof sample> => {
       order.push(machine.uuid)

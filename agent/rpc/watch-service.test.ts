@@ -74,7 +74,7 @@ describe('a watch of a host', () => {
     expect(watcher.received).to.deep.equal(['1 a=1, complete 1', '2 b=2, complete 2', '3 a=3, complete 3'])
   })
 
-  it('sends slow watchers the last change of each entity, and the revision up to which they know all', async () => {
+  it('sends slow watchers the last change of each entity, and a revision up to which nothing is missing', async () => {
     const watcher = new Watcher()
     watcher.isSlow = true
     watcher.change('first')

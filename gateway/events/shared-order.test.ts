@@ -28,7 +28,7 @@ describe('the order of events in the store', () => {
   const ringOf = (epoch: string, revision: number) =>
     new EventRing({ epoch, first: 1, base: new Map([['x/record', revision]]) }, { count: 10, bytes: 1e6 })
 
-  it('lets another gateway find the position of an event id, even after its own gateway has restarted', async () => {
+  it('gives the position of an event id from another gateway, even if that gateway has restarted since', async () => {
     const options = { store: listStore(), log: pino({ level: 'silent' }), isShared: () => true }
     const own = new SharedOrder(options)
     const other = new SharedOrder(options)

@@ -29,7 +29,7 @@ describe('an uploaded certificate', function () {
     throw new Error('accepted')
   }
 
-  it('is stored as the certificate of the key, followed by the certificate of the issuer', async () => {
+  it('is stored with the certificate of the key first, followed by the certificate of the issuer', async () => {
     const { certPem, leafPem, keyPem } = await issue()
     const middlePem = certPem.slice(leafPem.length)
     const { chainPem } = check({ certPem: `junk\n${middlePem}${leafPem}`, keyPem })

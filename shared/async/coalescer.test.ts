@@ -31,7 +31,7 @@ describe('a coalescer of requests', () => {
     await coalescer.settled()
   })
 
-  it('runs again if the function that it runs requests another run', async () => {
+  it('runs again if the running function requests another run', async () => {
     let runs = 0
     const coalescer: Coalescer = new Coalescer(async () => {
       if (++runs < 3) void coalescer.run()

@@ -31,7 +31,7 @@ describe('a semaphore', () => {
     expect(begun).to.deep.equal(['a', 'b', 'c', 'd'])
   })
 
-  it('rejects a call whose signal is aborted before it waits or while it waits', async () => {
+  it('rejects a call whose signal is aborted before or during the wait', async () => {
     const { begun, run } = open(1)
     const first = run('first')
     const given = new AbortController()

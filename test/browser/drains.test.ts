@@ -25,7 +25,7 @@ describe('the drain of a host in the panel', () => {
     lab.expectNoComplaints()
   })
 
-  it('shows its plan, moves the guests after a confirmation, and returns them', async () => {
+  it('shows its plan, moves the guests after a confirmation, and can return them to the host', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts/host-a')
     await page.getByRole('button', { name: 'Empty host', exact: true }).click()

@@ -51,7 +51,7 @@ describe('an agent that checks the fence (lease name and epoch) of calls', () =>
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
   })
 
-  it('reports the check in its list of features', () => {
+  it('reports in its list of features that it can check fences', () => {
     expect(lab.fleet.view.findHost(hostId)?.description?.features).to.include('fence')
   })
 })

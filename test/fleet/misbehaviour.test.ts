@@ -25,7 +25,7 @@ describe('agents that are removed or misbehave', function () {
   })
   afterEach(() => test.close())
 
-  it('are refused after they were removed, and their guests disappear', async () => {
+  it('are refused after they were removed, and their guests are no longer shown', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     expect(await codeOf(test.fleet.hosts.removeHost(hostId, { force: false }))).to.equal('invalid_state')
     await test.fleet.hosts.removeHost(hostId, { force: true })

@@ -211,7 +211,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('stops an old copy of a guest on a restored host, and can move the guest there after its deletion', async () => {
+  it('stops an old copy of a guest on a restored host, and can replace the deleted copy by a move', async () => {
     const guest = await lab.addGuest()
     const { id, uuid, name } = guest
     await lab.moveDone(guest)

@@ -153,7 +153,7 @@ describe('a guest', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('is not attached to the bridge while its interface is down, because an operator can intend this', async () => {
+    it('is not attached to the bridge while its interface is down, because an operator can set it down', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })

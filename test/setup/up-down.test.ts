@@ -302,7 +302,7 @@ describe('scripts/up and scripts/down', function () {
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('remove everything if a purge runs while the first image is built, and scripts/up reports this', async () => {
+  it('remove everything if a purge runs while the first image is built, and scripts/up reports the purge', async () => {
     const up = promisify(execFile)('scripts/up', ['--instance', name])
     const error = up.then(
       () => '',

@@ -63,7 +63,7 @@ describe('the pauses of guests for their moves', () => {
     expect([isKnown(pauses), released, closed]).to.deep.equal([false, 1, 1])
   })
 
-  it('do not let a guest run on this host after it was handed over', async () => {
+  it('do not let a guest run on its source host after the guest was handed over', async () => {
     const pauses = begin(3_600_000)
     leave(store, step, { pausedAtMs: 1000 })
     changeOwnership(store, uuid, { kind: 'hand_over' })

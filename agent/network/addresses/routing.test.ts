@@ -119,7 +119,7 @@ describe('the routing settings of a host', () => {
     )
   })
 
-  it('keep a detected prefix until other prefixes are set, even if a change fails', async () => {
+  it('keep a detected prefix until other prefixes are set, even after a failed change', async () => {
     give('2001:db8:1::5')
     const held = (): string[] => readHeldPrefixes(db).map((one) => one.prefix)
     expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')

@@ -299,7 +299,7 @@ describe('the search for secrets in logs and stored data', function () {
     await refused('POST', '/backup-targets', { body: { name: 'x', type: 'sftp', private_key: wrong() } })
   })
 
-  it('finds no secret of these requests and their answers', async () => {
+  it('finds no secret of the requests in this file, or of their answers', async () => {
     const redis = join(gateway.directory, 'state', 'redis')
     const bySearch = {
       'log of the gateway': readFiles(gateway.directory, ['secret', '.key', '.yaml', '.aof', '.rdb']),

@@ -77,7 +77,7 @@ describe('the placement rules of containers', () => {
     }
   })
 
-  it('keep two containers apart that must be on different hosts, even if both are created together', async () => {
+  it('keep two containers on different hosts, even if both are created together', async () => {
     const answers = await Promise.all([1, 2, 3, 4].map(() => create({ spread: 'web' })))
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, 202, 202, 409])
     expect(answers.find(({ status }) => status === 409)?.body.code).to.equal('placement_spread')

@@ -202,7 +202,7 @@ describe('the settings of a container', function () {
     return guest
   }
 
-  it('accept only one of several concurrent changes with the same If-Match, and keep all accepted changes', async () => {
+  it('accept one of several concurrent changes with the same If-Match, and keep all accepted changes', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)

@@ -86,7 +86,7 @@ describe('a drain of a host over HTTP', () => {
     return () => held.abort()
   }
 
-  it('can be planned with a target for each container, without any change', async () => {
+  it('can be planned with a target for each container, and the plan changes nothing', async () => {
     const guests = await addGuests(4)
     const { status, body } = await call('', { dry_run: true })
     expect([status, body.data.state]).to.deep.equal([200, 'planned'])

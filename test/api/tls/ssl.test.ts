@@ -67,7 +67,7 @@ describe('the TLS of a gateway, set through the API', () => {
       }
     })
 
-    it('uses an uploaded certificate and its chain immediately, and sends HSTS if it is trusted', async () => {
+    it('immediately uses an uploaded certificate and its chain, with HSTS if the certificate is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
