@@ -115,7 +115,7 @@ describe('alerts', () => {
     expect(planAlertPlace(open, finding('medium', '198.18.0.4'))).to.deep.equal(['198.18.0.4', 0])
   })
 
-  it('contain at most fifty samples', () => {
+  it('contain at most fifty sample connections', () => {
     const row = { outcome: 'refused', protocol: 'tcp', count: 1 } as const
     const rows = Array.from({ length: 120 }, (_, port) => ({
       ...row,

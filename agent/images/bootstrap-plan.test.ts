@@ -4,7 +4,7 @@ import { recipes } from './catalog.js'
 
 describe('the build of an image', () => {
   for (const entry of recipes)
-    it(`for ${entry.id} kills all its processes at its end, and trusts only Debian's keys`, () => {
+    it(`kills all its processes at its end, and trusts only Debian's keys (${entry.id})`, () => {
       const command = planBootstrap(entry, '/pool/x', [`deb http://m/debian ${entry.suite} main`])
       expect(command).to.include.members(['--pid', '--fork', '--kill-child', '--mount'])
       expect(command).to.include('--keyring=/usr/share/keyrings/debian-archive-keyring.gpg')

@@ -42,7 +42,7 @@ describe('the same-site check of a request to panel.test:8080', () => {
       expect(isSameSite(headers, secure)).to.equal(same)
     })
 
-  it('accepts an Origin without a port if the Host header has no port or port 443 over TLS', () => {
+  it('accepts, over TLS, an Origin without a port if the Host header has no port or port 443', () => {
     expect(isSameSite({ host: 'panel.test', origin: 'https://panel.test' }, true)).to.equal(true)
     expect(isSameSite({ host: 'panel.test:443', origin: 'https://panel.test' }, true)).to.equal(true)
     expect(isSameSite({ origin: 'https://panel.test' }, true)).to.equal(false)

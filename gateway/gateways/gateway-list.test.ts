@@ -20,7 +20,7 @@ function codeOf(change: () => unknown): string {
 }
 
 describe('the list of gateways', () => {
-  it('contains the first gateway as soon as this gateway has started', () => {
+  it('contains the first gateway of a fleet as soon as it has started', () => {
     expect(one.gateways).to.deep.equal([{ ...first, invitedUntilMs: 0, joinedAtMs: 5, keyDigest: '' }])
   })
 

@@ -61,7 +61,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([7])
   })
 
-  it('survives the loss of the connection during the preparation of an answer', async () => {
+  it('continues after the connection was lost during the preparation of an answer', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question())

@@ -64,7 +64,7 @@ describe('the swap of a host', function () {
     expect(await read()).to.include({ enabled: true, fileBytes: 64 * mib })
   })
 
-  it('gets its new size, and is always in use, even if the agent is killed during a resize', async () => {
+  it('gets its new size, and stays in use, even if the agent is killed during a resize', async () => {
     let longestMs = 60
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64

@@ -45,7 +45,7 @@ describe('an agent whose clock was wrong', () => {
       expect(host.store.get(guest).policy.expired).to.equal(false)
     })
 
-  it('stops an expired guest after a jump of the clock only if the new time is stable for minutes', async () => {
+  it('stops an expired guest after a jump of the clock only if the new time lasts for minutes', async () => {
     await jump(40 * dayMs)
     await pass(4 * minuteMs)
     expect(host.stopped).to.deep.equal([])

@@ -139,7 +139,7 @@ describe('the reservation of names and ids', function () {
     expect(again.map(({ size }) => size).toSorted()).to.deep.equal([0, 1])
   })
 
-  it('expires after some time if no guest appears', async () => {
+  it('expires after some time if no host reports the guest', async () => {
     for (const name of ['kept', 'lost', 'young']) await attempt(name, name)
     const soon = Date.now() + 1000
     expect(await registries[0]!.sweep(({ name }) => name !== 'lost', 0)).to.deep.equal([])

@@ -109,7 +109,7 @@ describe('the storage pool', function () {
     }
   })
 
-  it('is never created over foreign data', async () => {
+  it('never overwrites data of other programs when it is created', async () => {
     writeFileSync(loopFile, '')
     truncateSync(loopFile, 64 * mib)
     sh('mkfs.ext4', '-q', loopFile)
@@ -117,7 +117,7 @@ describe('the storage pool', function () {
     expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
   })
 
-  it('is never created over another program’s mount, and never in a directory with files', async () => {
+  it('is never created on a mount of another program, or in a directory with files', async () => {
     mkdirSync(poolPath)
     sh('mount', '-t', 'tmpfs', 'btest', poolPath)
     expect(await refusal(openPool(config))).to.match(/tmpfs/)

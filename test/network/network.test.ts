@@ -113,7 +113,7 @@ describe('the network of guests', function () {
     })
     const x = second.guest(11, [tcp(30001)])
 
-    it('works for guests of both agents, and survives the removal of the second agent', async () => {
+    it('works for guests of both agents, and still works after the removal of the second agent', async () => {
       const other = second.agent()
       await other.ensure([x])
       second.plug(x)

@@ -82,7 +82,7 @@ describe('a guest that scans its host', function () {
 
   // Clouds serve the user data and credentials of a machine at these addresses.
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
-    it(`cannot reach ${address}, although the host can, except for DNS at a configured resolver`, async () => {
+    it(`cannot reach ${address}, which the host can reach, except for DNS at a configured resolver`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
       expect(lab.answer(lab.host, `tcp:${address}:80`)).to.match(/^client /)
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }

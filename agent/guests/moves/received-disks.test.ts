@@ -22,7 +22,7 @@ describe('the size limit of the next disk stream of a move', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('limits all streams together to the size of the disk, its snapshots and the transfer rounds', () => {
+  it('limits all streams together to the size of the disk, its snapshots and the transfers of disk changes', () => {
     expect(planStreamBytes(record, { a: 20 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 20 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 26 * gib, b: 5 * gib })).to.equal(0)
@@ -33,7 +33,7 @@ describe('the size limit of the next disk stream of a move', () => {
     expect(planStreamBytes({ ...record, snapshotSpace }, { a: 31 * gib })).to.equal(6 * gib)
   })
 
-  it('refuses a move with more snapshots than the guest and the transfer rounds can have', () => {
+  it('refuses a move with more snapshots than the guest and the transfers of disk changes can have', () => {
     const many = Object.fromEntries(Array.from({ length: 1100 }, (_, index) => [`s${index}`, 1]))
     expect(() => planStreamBytes(record, many))
       .to.throw()

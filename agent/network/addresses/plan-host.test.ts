@@ -120,7 +120,7 @@ describe('the plan of the bridge’s IPv6 gateway address', () => {
 })
 
 describe('the plan of the kernel settings for IPv6', () => {
-  it('keeps routes from router advertisements when the host begins to forward', () => {
+  it('keeps routes from router advertisements when the host begins to forward packets', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')

@@ -94,7 +94,7 @@ describe('the guest list', () => {
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
 
-  it('can extend only guests with an expiry, and take snapshots only if the quota allows them', () => {
+  it('extends the expiry only of guests with an expiry, and takes snapshots only within the quota', () => {
     const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
     expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
     expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])

@@ -90,7 +90,7 @@ describe('the audit log over HTTP', () => {
     ])
   })
 
-  it('contains no reads, and no requests that were rejected for their key or body', async () => {
+  it('contains no read requests, and no requests that were rejected because of their key or body', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })

@@ -237,7 +237,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
   })
 
-  it('lets another gateway run a repetition if the record of the first request was not confirmed', async () => {
+  it('lets another gateway run a repetition if the store did not confirm the record of the first request', async () => {
     const [one, two] = [await open(), await open()]
     const run = one.store.run.bind(one.store)
     one.store.run = async (...commands) => {

@@ -91,7 +91,7 @@ describe('administrators', () => {
       expect((await setUp(token, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can check the link, and can still use it afterwards', async () => {
+    it('can check whether the link is valid, and can still use it afterwards', async () => {
       const look = (token: string) =>
         gateway
           .request('POST', '/setup/link', { key: '', body: { token } })

@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('is possible only at the endpoint for consoles, and other endpoints ignore the offer of an upgrade', async () => {
+  it('is possible only at the endpoint for consoles, and other endpoints ignore the header Upgrade', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

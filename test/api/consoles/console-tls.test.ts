@@ -44,7 +44,7 @@ describe('consoles over the gateway’s TLS', function () {
     return { socket, said, ended: () => waitFor(() => end || undefined, { what: 'an end' }) }
   }
 
-  it('require the origin with https and the session cookie for TLS', async () => {
+  it('require an https origin and the session cookie for TLS', async () => {
     const guest = await lab.addGuest()
     const calls = new SubUserCalls(lab.gateway)
     const as = await calls.headers(await calls.makeAdmin('root'))
@@ -59,7 +59,7 @@ describe('consoles over the gateway’s TLS', function () {
     socket.close()
   })
 
-  it('open only at the endpoint for consoles, and other endpoints ignore the offer of an upgrade', async () => {
+  it('open only at the endpoint for consoles, and other endpoints ignore the header Upgrade', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
