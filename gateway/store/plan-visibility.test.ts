@@ -51,7 +51,7 @@ describe('the required answers of other gateways to a write', () => {
     })
 })
 
-describe('a write', () => {
+describe('a write to the store', () => {
   it('counts as visible at all gateways when all required gateways, and enough in total, have answered', () => {
     const needed = { from: ['a'], count: 2, untilMs: 0 }
     const verdicts = [['a'], ['b', 'c'], ['a', 'b']].map((ids) => isVisible(needed, new Set(ids)))

@@ -80,7 +80,7 @@ describe('the list of guests', function () {
     await page.locator('[data-search]').fill('')
   })
 
-  it('extends the expiry only of selected guests with an expiry, and takes snapshots only within the quota', async () => {
+  it('extends the expiry only of guests with an expiry, and takes snapshots only within the quota', async () => {
     const before = await expiryOf('blog')
     await page.getByText('3 of 3', { exact: true }).waitFor()
     await page.getByLabel('Select all').check()

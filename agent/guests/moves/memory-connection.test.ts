@@ -6,7 +6,7 @@ import { MemoryConnection } from './memory-connection.js'
 
 const log = pino({ level: 'silent' })
 
-describe('the connection for the memory of a guest', () => {
+describe('the connection over which a live move sends the memory of a guest', () => {
   it('sends data to the target only after release() was called', async () => {
     const [driver, inside] = duplexPair()
     const [outside, target] = duplexPair()

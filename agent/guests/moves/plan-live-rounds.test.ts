@@ -4,7 +4,7 @@ import { countLarge, planLeftBytes, planStall, type Stall } from './plan-live-ro
 const mib = 1024 ** 2
 const minuteMs = 60_000
 
-describe('the disk changes that can still be unsent when a guest is paused', () => {
+describe('the disk changes that can still be unsent when a guest is paused for a live move', () => {
   for (const [name, round, bandwidthMbps, expected] of [
     ['8 MiB if the last round was slow', { bytes: 1000, tookMs: 5000 }, 0, 8 * mib],
     ['the data of one second at the rate of the last round', { bytes: 900 * mib, tookMs: 9000 }, 0, 100 * mib],
@@ -27,7 +27,7 @@ describe('the disk changes that can still be unsent when a guest is paused', () 
   })
 })
 
-describe('the rule for guests that change their memory too fast', () => {
+describe('the rule for live moves of guests that change their memory too fast', () => {
   /** @param samples minute, share by which the guest is slowed down, and remaining bytes */
   function run(samples: readonly (readonly [number, number, number])[]): Stall | undefined {
     let stall: Stall | undefined

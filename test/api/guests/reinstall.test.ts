@@ -51,7 +51,7 @@ describe('password resets and reinstallations over HTTP', () => {
 
   describe('a password reset', () => {
     for (const start of [true, false])
-      it(`sets the requested password, or a generated password, for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
+      it(`sets the requested or a generated password for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start })
         const { status, body } = await post(name, 'reset-password')
         expect([status, body.success]).to.deep.equal([200, true])
