@@ -28,15 +28,15 @@ describe('the parser of messages from other gateways', () => {
     ['an empty sender', { kind: 'serving', from: '' }],
     ['a very long sender', { kind: 'serving', from: 'a'.repeat(65) }],
     ['a question without revisions', without(question, 'shown')],
-    ['a question without a round', without(question, 'round')],
-    ['a question with a fraction as its round', { ...question, round: 0.5 }],
+    ['a question without a round number', without(question, 'round')],
+    ['a question with a fraction as its round number', { ...question, round: 0.5 }],
     ['a question whose revisions are a text', { ...question, shown: 'all' }],
     ['a question whose list of revisions contains null', { ...question, shown: [null] }],
     ['a question about a revision without a host', { ...question, shown: [{ revision: 7 }] }],
     ['a question about a negative revision', { ...question, shown: [{ hostId: 'h', revision: -1 }] }],
     ['a question about too many revisions', { ...question, shown: Array(10_001).fill({ hostId: 'h', revision: 7 }) }],
     ['an answer without a receiver', without(answer, 'to')],
-    ['an answer whose round is a text', { ...answer, round: '3' }],
+    ['an answer whose round number is a text', { ...answer, round: '3' }],
     ['a message that is too long', { ...answer, added: 'a'.repeat(1_000_001) }],
   ] as const)
     it(`ignores ${name}`, () => {

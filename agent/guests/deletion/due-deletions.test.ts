@@ -35,7 +35,7 @@ describe('the check for deletions that are due', () => {
       'nothing',
     ],
     [
-      'does not remove a guest while the clock may be wrong',
+      'does not remove a guest while the clock is possibly wrong',
       { deletion: due, wanted: 'stopped', settled: false },
       'nothing',
     ],

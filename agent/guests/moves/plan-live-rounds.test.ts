@@ -7,7 +7,7 @@ const minuteMs = 60_000
 describe('the disk changes that can still be unsent when a guest is paused for a live move', () => {
   for (const [name, round, bandwidthMbps, expected] of [
     ['8 MiB if the last round was slow', { bytes: 1000, tookMs: 5000 }, 0, 8 * mib],
-    ['the data of one second at the rate of the last round', { bytes: 900 * mib, tookMs: 9000 }, 0, 100 * mib],
+    ['the data of one second at the rate of the last transfer', { bytes: 900 * mib, tookMs: 9000 }, 0, 100 * mib],
     ['the data of one second at the bandwidth limit of the move', { bytes: 900 * mib, tookMs: 9000 }, 16, 2_000_000],
     ['1 MiB if the bandwidth limit is very low', { bytes: 1000, tookMs: 5000 }, 1, mib],
   ] as const)
