@@ -36,7 +36,8 @@ describe('an archive entry that berth cp gets from a guest', () => {
       { do: 'skip', reason: 'it is neither a file nor a directory nor a link' },
     ]),
   ] as [string, ArchiveEntry, object][])
-    it(`that is ${name} leads to the step “${(step as { do: string }).do}”`, () => expect(planEntry(entry, tree)).to.deep.equal(step))
+    it(`that is ${name} leads to the step “${(step as { do: string }).do}”`, () =>
+      expect(planEntry(entry, tree)).to.deep.equal(step))
 
   for (const path of [
     '/www/a',

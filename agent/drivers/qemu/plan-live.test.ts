@@ -84,7 +84,8 @@ describe('the obstacles to a live move', () => {
 })
 
 describe('facts that a host sends about a running guest', () => {
-  it('are the same after they were written and read again', () => expect(parseLiveFacts(JSON.stringify(guest))).to.deep.equal(guest))
+  it('are the same after they were written and read again', () =>
+    expect(parseLiveFacts(JSON.stringify(guest))).to.deep.equal(guest))
 
   for (const [name, change] of [
     ['a board name that contains further options', { board: 'pc-q35-7.2,accel=kvm' }],
