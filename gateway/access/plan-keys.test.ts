@@ -125,7 +125,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('assigns the keys that it created to its own creator, if the deleted key has unlimited rights', () => {
+  it('makes the creator of the deleted key the creator of its keys, if it had unlimited rights', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])

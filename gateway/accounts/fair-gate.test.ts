@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('runs a login to an account without recent logins before later logins with new names', async () => {
+    it('runs a login to a rarely used account before all logins that arrive later with new names', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)

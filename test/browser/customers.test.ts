@@ -112,7 +112,7 @@ describe('customers in the panel', () => {
     const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
-    it('are shown to administrators on the page of their guest, and can get another guest there', async function () {
+    it('are shown to administrators on the page of their guest, and can be given another guest there', async function () {
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)

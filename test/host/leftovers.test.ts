@@ -42,7 +42,7 @@ describe('the clean-up after earlier test runs', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
-  it('ends a process that works in a directory of a test, even if the command line does not show this', async () => {
+  it('ends a process that works in a directory of a test, even if its command line does not show this', async () => {
     mkdirSync(folder, { recursive: true })
     const child = spawn('sleep', ['600'], { stdio: 'ignore', cwd: folder })
     children.push(child)

@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels pending operations of a guest before its deletion, but no deletions, and no running ones', async () => {
+  it('cancels pending operations of a guest before its deletion, but neither deletions nor running ones', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

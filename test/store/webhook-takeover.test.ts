@@ -48,7 +48,7 @@ describe('a gateway that takes over webhook deliveries again', () => {
     await lease.release()
   }
 
-  it('sends the deliveries that the other gateway has queued', async () => {
+  it('sends the deliveries that another gateway has queued in the meantime', async () => {
     await webhooks.test(id)
     await receiver.type('webhook.test')
     await queueElsewhere('evt_other')

@@ -88,7 +88,7 @@ describe('a change of a setting of a guest', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is rejected if the guest has another revision than expected, even if it changes during the request', async () => {
+  it('is rejected if the guest has an unexpected revision, even if the guest changes during the request', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]

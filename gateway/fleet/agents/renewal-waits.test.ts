@@ -15,7 +15,7 @@ describe('the delays after failed renewals of certificates', () => {
     expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
   })
 
-  it('start again with the shortest delay after the host has succeeded, and do not change for other hosts', () => {
+  it('start again with the shortest delay after a success of the host, and do not change for other hosts', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     for (let failure = 0; failure < 6; failure++) waits.failed('h1')

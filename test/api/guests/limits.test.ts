@@ -158,7 +158,7 @@ describe('limits, expiry dates and traffic in the API', () => {
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 
-    it('prevents starts after it has passed, until it is changed', async () => {
+    it('prevents starts after this date until the date is changed', async () => {
       await put('expiry', { expires_at: '2020-01-01' })
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
       for (const action of ['start', 'restart']) {
