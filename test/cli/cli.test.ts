@@ -44,7 +44,7 @@ describe('the command line', () => {
       expect((await json('task', 'get', String(created.task_id))).status).to.equal('pending')
     })
 
-    it('stops waiting for the task at the time limit, and prints the command that follows the task', async () => {
+    it('stops waiting for the task at the time limit, and prints the command to follow the task later', async () => {
       const { code, out, err } = await berth('guest', 'create', 'cli-b', ...createFlags, '--timeout', '1s')
       expect(code, err).to.equal(6)
       expect(out).to.match(/^ssh_password {2}\S{8,}$/m)

@@ -86,7 +86,7 @@ describe('an agent that was killed and restarted', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('does not touch a virtual machine that does not respond, and connects as soon as it responds', async () => {
+  it('does nothing to a virtual machine that does not respond, and connects as soon as it responds', async () => {
     const before = pids()
     // A stopped process keeps its sockets open but does not respond.
     for (const pid of before) process.kill(pid, 'SIGSTOP')

@@ -134,7 +134,7 @@ describe('connections to agents', () => {
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('leave the outcome of a sent call unknown if the agent falls silent', async () => {
+    it('leave the outcome of a sent call unknown if the agent sends no more data', async () => {
       for (const socket of passed) socket.pause()
       expect(await sent).to.equal('agent_timeout')
     })

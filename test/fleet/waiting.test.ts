@@ -46,7 +46,7 @@ describe('calls that possibly need a host', function () {
     expect(() => fleet.agent(hostId)).to.throw('host one is not connected')
   })
 
-  it('return when the connection to the host falls silent', async () => {
+  it('return when no more data arrives over the connection to the host', async () => {
     test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } }, { redis })
     const onCall = (): Promise<never> => never()
     const { hostId, agent } = await test.addRogue('one', { onCall })

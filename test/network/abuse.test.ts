@@ -211,7 +211,7 @@ describe('abuse by guests', function () {
       console.log(`      reported after ${((first - startedAtMs) / 1000).toFixed(1)} s`)
     })
 
-  it('is not reported for guests that work harmlessly', async () => {
+  it('is not reported for guests without harmful traffic', async () => {
     const enoughMs = promisedMs + 2000
     await waitFor(() => performance.now() - startedMs > enoughMs, { timeoutMs: 2 * enoughMs })
     await watch.call('look')

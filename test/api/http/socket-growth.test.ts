@@ -185,7 +185,7 @@ describe('a TCP connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after the answer if more data follows an ignored upgrade offer in the same packet, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+    it(`is closed after the answer if more data follows a request with an ignored Upgrade header, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
