@@ -17,11 +17,11 @@ const firewall = (count: number, description = 'web') =>
   checkFirewall({ enabled: true, defaultAction: 'DROP', rules: Array(count).fill({ ...rule, description }) })
 
 describe('the firewall in the note of a backup', () => {
-  it('is read back unchanged', () => {
+  it('is the same after it was written and read again', () => {
     const recorded = firewall(2)
     expect(decodeFirewall(encodeFirewall(recorded))).to.deep.equal(recorded)
   })
-  it('loses its descriptions if it is too long for an argument of a program', () => {
+  it('is stored without descriptions if it is too long for an argument of a program', () => {
     const rules = Array.from({ length: 200 }, () => ({ ...rule, description: randomBytes(150).toString('base64') }))
     const text = encodeFirewall(checkFirewall({ enabled: true, defaultAction: 'DROP', rules }))
     expect(text.length).to.be.at.most(32 * 1024)

@@ -19,7 +19,7 @@ const recorded = (more: Partial<GuestSpec> = {}): BackupSettings =>
   BackupSettings.fromPartial({ backupId: 'b', name: 'web1', spec: { ...spec, ...more } })
 
 describe('the settings of a guest that is created from a backup', () => {
-  it('are the recorded ones, with new host ports and addresses', () => {
+  it('are the settings in the backup, except for new host ports and addresses', () => {
     const made = planNewGuest({}, recorded(), facts)
     expect(made).to.deep.include({ name: 'web1', template_id: 'debian-12', vcpu: 1.5, ram_mb: 256, disk_gb: 3 })
     expect(made).to.deep.include({ ipv4_count: 1, snapshot_limit: 4, tags: ['web'] })
@@ -27,7 +27,7 @@ describe('the settings of a guest that is created from a backup', () => {
       { protocol: 'tcp', container_port: 22, container_port_end: 22, description: '' },
     ])
   })
-  it('are those of the request, which replaces related recorded fields together', () => {
+  it('are taken from the request first, and a field of the request replaces all related recorded fields', () => {
     const made = planNewGuest({ name: 'copy', port_mapping_count: 2, assign_ipv4: false }, recorded(), facts)
     expect(made).to.deep.include({ name: 'copy', port_mapping_count: 2, assign_ipv4: false, ram_mb: 256 })
     expect(made).not.to.have.any.keys('nat_port_mappings', 'ipv4_count')

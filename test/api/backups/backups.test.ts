@@ -164,7 +164,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
-  describe('restored as a new container', () => {
+  describe('that are restored as a new container', () => {
     const asNew = (id: string, body: object = {}, key?: string): Promise<Reply> =>
       gateway.request('POST', `/backups/${id}/restore`, { body, ...(key !== undefined && { key }) })
     const madeFrom = async (answer: Reply): Promise<Row> => {
@@ -172,7 +172,7 @@ describe('backups over HTTP', function () {
       return (await gateway.request('GET', `/containers/${answer.body.data.id as string}`)).body.data as Row
     }
 
-    it('take the recorded settings, unless the request contains others', async () => {
+    it('give the container their recorded settings, except settings that the request contains', async () => {
       const { ram_mb, disk_gb, template } = await detail()
       const id = await backUp()
       const made = await madeFrom(await asNew(id, { name: 'btest-as-new', host_id: 'host-b', vcpu: 2 }))
@@ -185,7 +185,7 @@ describe('backups over HTTP', function () {
       expect((body.data as unknown as Row[])[0]).to.deep.include({ target: 'btest-as-new', container_id: made['id'] })
     })
 
-    it('get the name and settings of a deleted container', async () => {
+    it('give the container the name and the settings of a deleted container', async () => {
       const id = await backUp()
       await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
       expect((await asNew(id)).status).to.equal(404)
@@ -193,7 +193,7 @@ describe('backups over HTTP', function () {
       expect(made).to.deep.include({ name: guest.name, status: 'stopped' })
     })
 
-    it('leave nothing if the backup cannot be fetched', async () => {
+    it('leave nothing behind if they cannot be fetched', async () => {
       const id = await backUp()
       agent.host.backupFaults.fetch = () => {
         throw conflict('backup_target_unreachable', 'away')
@@ -205,7 +205,7 @@ describe('backups over HTTP', function () {
       expect(agent.host.volumes.has(answer.body.data.uuid as string)).to.equal(false)
     })
 
-    it('are refused without a backup, with a name that is taken, and to callers that may not read backups', async () => {
+    it('are refused if they do not exist, if the name is in use, or if the caller cannot read backups', async () => {
       const id = await backUp()
       const place = { target_id: targetId, container_uuid: guest.uuid }
       const scopes = ['container:create', 'backup:read']
