@@ -189,7 +189,7 @@ describe('the network API', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('maps only ports of the configured range, and answers 409 for used ports and other ports', async () => {
+      it('maps only ports of the configured range, and answers 409 for used ports and for ports outside', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)

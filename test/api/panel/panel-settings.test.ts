@@ -118,7 +118,7 @@ describe('the API for settings of the installation', () => {
     expect(audit.data[0].detail).to.equal('name not set, logo none')
   })
 
-  it('shows each allowed WebSSH origin only once in canonical form, and the origin of the request', async () => {
+  it('shows each allowed WebSSH origin only once in canonical form, and shows the origin of the request', async () => {
     const wanted = ['https://Panel.example/', 'https://panel.example:443', 'http://127.0.0.1:8080']
     const origins = ['https://panel.example', 'http://127.0.0.1:8080']
     const { body } = await put('/webssh-origins', { origins: wanted }, { headers: { origin: 'https://a.example' } })
