@@ -9,7 +9,7 @@ export const AgentConfigSchema = Type.Object(
   {
     /** Directory of the journal, private keys and guests' configurations. */
     state_dir: absolutePath('/var/lib/berth/agent'),
-    /** Directory of sockets and other files that may be lost at a reboot. */
+    /** Directory of sockets and other files that are not needed after a reboot. */
     run_dir: absolutePath('/run/berth/agent'),
     /** Address and port (`host:port`) on which the agent's gRPC server listens for the gateway. */
     listen: Type.String({ default: '127.0.0.1:7443', pattern: '^.+:\\d{1,5}$' }),
@@ -70,10 +70,10 @@ export const AgentConfigSchema = Type.Object(
         idmap_base: Type.Integer({ minimum: 65536, maximum: 4294901760, default: 1000000 }),
         idmap_slots: Type.Integer({ minimum: 1, maximum: 65000, default: 30000 }),
         pids_max: Type.Integer({ minimum: 32, maximum: 4194304, default: 1024 }),
-        /** Swap that a guest may use, as a fraction of its RAM. */
+        /** Swap that a guest is allowed to use, as a fraction of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
-        /** System calls that this host allows although guests may not use them by default (docs/security.md). */
+        /** System calls of guests that this host allows, although the default forbids them (docs/security.md). */
         allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
           default: [],
           uniqueItems: true,

@@ -38,7 +38,7 @@ export class ConnectionGuard {
     const key = keyOf(socket)
     const source = sourceOf(socket.remoteAddress ?? '')
     const timer = setTimeout(() => socket.destroy(), this.limits.proveWithinMs).unref()
-    // The connection may be reset before other code listens for its errors.
+    // The connection can be reset before other code listens for its errors.
     socket.on('error', () => socket.destroy())
     socket.once('close', () => this.#forget(key, socket))
     this.#unproven.set(key, { socket, source, timer })

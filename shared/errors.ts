@@ -20,7 +20,7 @@ export interface ErrorOptions {
   field?: string
   /** The task that carries out the request even though the response is an error. */
   taskId?: string
-  /** Seconds after which another attempt may succeed. */
+  /** Seconds after which another attempt can succeed. */
   retryAfterSeconds?: number
 }
 

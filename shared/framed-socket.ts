@@ -86,7 +86,7 @@ export class FramedSocket {
     }
   }
 
-  /** Ignores missed keep-alives while this side is paused, because unread data may delay the peer's keep-alives. */
+  /** Ignores missed keep-alives while this side is paused, because unread data can delay the peer's keep-alives. */
   #sign(): void {
     if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
       return this.destroy(new Error('the other side of the connection does not answer'))

@@ -5,7 +5,7 @@ const label = '(?!-)[a-z0-9-]{1,63}(?<!-)'
 const hostName = new RegExp(`^(?=.{1,253}$)${label}(\\.${label})*$`)
 
 /**
- * Parses a host name or an IP address; an IPv6 address may have brackets.
+ * Parses a host name or an IP address; an IPv6 address can have brackets.
  * @returns names in lower case and ASCII, addresses as RFC 5952 writes them; undefined if the text is neither
  */
 export function parseHostName(text: string): string | undefined {
@@ -32,7 +32,7 @@ const privateRanges = {
   ipv6: ['fc00::/7'],
 }
 
-/** True if another computer may be reachable by this canonical name or address. */
+/** True if this canonical name or address can lead to another computer. */
 export function isReachableName(host: string): boolean {
   const address = parseAddress(host)
   if (address === undefined) return host !== '' && !/(^|\.)localhost$/.test(host)

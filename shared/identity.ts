@@ -97,7 +97,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** If set, one of these CAs must have signed the certificate. TLS may still accept certificates of earlier CAs. */
+  /** If set, one of these CAs must have signed the certificate. TLS can still accept certificates of earlier CAs. */
   readonly issuers?: readonly X509Certificate[]
   /** Returns true if the certificate with this serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string, notBeforeMs: number) => boolean
@@ -110,7 +110,7 @@ const cachedPeers = 64
 
 /**
  * Makes a function that checks a TLS peer on every call. It caches valid certificates, because reading one takes about
- * a millisecond. It always checks the expiry, because a connection may outlive its certificate. A temporarily wrong
+ * a millisecond. It always checks the expiry, because a connection can outlive its certificate. A temporarily wrong
  * clock does not end connections (see SteadyClock).
  */
 export function createPeerCheck(

@@ -5,7 +5,7 @@ import { invalidField } from './errors.js'
 export const maxTags = 16
 export const tagPattern = '^[a-z0-9_.:-]{1,32}$'
 export const tagRule = 'must be 1 to 32 lower-case letters, digits, "-", "_", "." and ":"'
-/** Plain text that may have several lines, for a regular expression with the flag `u`. */
+/** Plain text that can have several lines, for a regular expression with the flag `u`. */
 export const notePattern = '^(?:[^\\p{Cc}]|[\\n\\t]){0,1000}$'
 export const noteRule = 'must be at most 1000 printable characters, tabs and line breaks'
 

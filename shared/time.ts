@@ -24,7 +24,7 @@ export interface TimeFormat {
   format(ms: number): string
   /**
    * Parses the zone's local form, RFC 3339, a date or Unix seconds. In the local form, seconds are optional, and `T`
-   * may replace the blank. A date means its last second. A local time that a clock change skips gets the offset before
+   * can replace the blank. A date means its last second. A local time that a clock change skips gets the offset before
    * the change. A local time that occurs twice is read as the first instant.
    * @returns ms since 1970; `undefined` for any other form or a nonexistent time
    */
@@ -78,7 +78,7 @@ function failParse(field: string): never {
 }
 
 const quarterMs = 900_000
-/** Maximum number of quarter hours whose offset is cached. A list in the API may contain times of several years. */
+/** Maximum number of quarter hours whose offset is cached. A list in the API can contain times of several years. */
 const maxQuarters = 100_000
 
 /**

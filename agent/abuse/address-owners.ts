@@ -12,7 +12,7 @@ interface Owner {
 /** Time in ms for which an address's former owner is remembered. The kernel forgets unanswered flows earlier. */
 const rememberedMs = 600_000
 
-/** Records the owner of each address, because a late report of packets may concern a former owner of the address. */
+/** Records the owner of each address, because a late report of packets can concern a former owner of the address. */
 export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined

@@ -5,7 +5,7 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Minimum time in ms between two writes of an alert. The kernel may kill many processes of a guest in a moment. */
+/** Minimum time in ms between two writes of an alert. The kernel can kill many processes of a guest at once. */
 const gatherMs = 60_000
 
 /** Report about processes that the kernel killed because a guest's memory ran out. */

@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** The kernel's default time in seconds until it forgets an unanswered flow. `ageMsOf` needs it for a flow's age. */
+/** The kernel's default time in seconds until it forgets an unanswered flow. `ageMsOf` computes flows' ages with it. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a sampled packet to its report. Older samples are ignored, because the packet's address may
@@ -79,7 +79,7 @@ export class AbuseMonitor {
     return this.#looking.run(() => this.#look())
   }
 
-  /** Evaluates all guests on request. A further call within `checkEveryMs` returns the result of this call. */
+  /** Evaluates all guests on request. For `checkEveryMs` afterwards, further calls return the same result. */
   async check(): Promise<CheckSummary> {
     const nowMs = this.parts.context.now()
     if (!this.#checked || nowMs - this.#checked.atMs >= checkEveryMs || nowMs < this.#checked.atMs)
@@ -163,7 +163,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads the outcome of flows of suspects (see `isSuspect`). Begins with the suspect that was read longest ago. */
+  /** Reads the outcome of flows of suspects (see `isSuspect`). Begins with the suspect whose last read is oldest. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()
@@ -189,7 +189,7 @@ export class AbuseMonitor {
     this.#addFlows(await this.parts.sensor.readUnreplied())
   }
 
-  /** Returns the guest's IPv4 address and first four IPv6 addresses. A guest may have thousands of IPv6 addresses. */
+  /** Returns the guest's IPv4 address and first four IPv6 addresses. A guest can have thousands of IPv6 addresses. */
   #addressesOf({ ipv4, ipv6Addresses }: GuestRecord): string[] {
     return [ipv4, ...ipv6Addresses.slice(0, 4)]
   }

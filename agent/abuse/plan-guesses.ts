@@ -20,7 +20,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
     const byTarget = groupBy(ofPort, ({ target }) => target)
     const wide = judgeMany(port, byTarget.size, thresholds)
     if (wide) return [wide]
-    // Many connections to one database are normal, because an application may connect to its database very often.
+    // Many connections to one database are normal, because an application can connect to its database very often.
     if (databases.includes(port) && !ports.includes(port)) return []
     return [...byTarget].flatMap(([target, guesses]) =>
       judgeOne({ target, port, guesses, nowMs: evidence.nowMs }, thresholds),

@@ -2,7 +2,7 @@ import type { Evidence, Finding } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
-/** Factor by which a guest may send more mail if its settings open port 25. */
+/** Factor for the threshold of sent mail if the settings of a guest open port 25. */
 const mailServerFactor = 10
 
 export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Finding[] {
@@ -62,7 +62,7 @@ export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thre
 const windowSeconds = 20
 const megabit = 125_000
 
-/** Finds services that attackers may use to flood a victim, because answers are much larger than requests. */
+/** Finds services with answers that are much larger than the requests. Attackers can use them to flood a victim. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
   const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(

@@ -16,7 +16,7 @@ export interface FetchedBackup {
   readonly makeWholeRoom?: () => Promise<void>
 }
 
-/** Context of work that may take hours. */
+/** Context of work that can take hours. */
 export interface WorkContext {
   /** Aborts the work at any point. The caller then repeats or undoes the work. */
   readonly signal: AbortSignal
@@ -32,7 +32,7 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Bytes that holes and shared data of the large files save: their length minus the space they take. Default: 0. */
+  /** Length of the large files minus the space that they take, because of holes and shared data. Default: 0. */
   readonly savedBytes?: number
   /** Bytes that a restore needs temporarily to make files share data again. Undefined in backups of older versions. */
   readonly movedBytes?: number
@@ -95,6 +95,6 @@ export interface BackupRepositories {
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
   /** Writes a small test backup, reads it back and deletes it. */
   probe(target: BackupTarget, watch: WorkContext): Promise<void>
-  /** Removes the working directories of killed agents from the host. No other method may run at the same time. */
+  /** Removes the working directories of killed agents from the host. Call it only while no other method runs. */
   sweep(): Promise<void>
 }

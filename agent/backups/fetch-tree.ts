@@ -76,7 +76,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // the output may be cut off at `mostLayoutBytes`; a cut between two fields is not noticed
+    return stdout // the output can be cut off at `mostLayoutBytes`; a cut between two fields is not noticed
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error

@@ -60,7 +60,7 @@ class FoundFiles {
   }
 }
 
-/** Reads NUL-terminated fields one by one, because a layout may have millions of fields. */
+/** Reads NUL-terminated fields one by one, because a layout can have millions of fields. */
 class Fields {
   /** Offset of the next field in the text. */
   at = 0

@@ -85,7 +85,7 @@ function sshCommand({ host, port, user }: SftpPlace, place: string): string {
     'ClearAllForwardings=yes',
   ]
   return [
-    // ssh writes errors to a separate file, because restic may end before it has output the errors of ssh.
+    // ssh writes errors to a separate file, because restic can end before it has output the errors of ssh.
     'ssh',
     '-F',
     '/dev/null',

@@ -31,7 +31,7 @@ export interface ResticOptions {
   readonly directory: string
   /** Time in ms for which a target can fail before the agent ends the run. */
   readonly patienceMs: number
-  /** Memory limit of a run in bytes, because a malicious target may send data without end. */
+  /** Memory limit of a run in bytes, because a malicious target can send data without end. */
   readonly memoryBytes: number
   readonly log: Logger
 }

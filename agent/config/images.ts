@@ -13,7 +13,7 @@ export const imagesSchema = Type.Object(
       default: 'https://images.linuxcontainers.org',
       pattern: '^https?://[^\\s"\'\\\\]+$',
     }),
-    /** True if images may also be downloaded by http. */
+    /** True if downloads of images by http are allowed, too. */
     allow_http: Type.Boolean({ default: false }),
     /** Addresses and CIDRs from which downloads are allowed although they are private, special or the host's own. */
     allowed_targets: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {

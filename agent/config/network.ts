@@ -47,7 +47,7 @@ export const networkSchema = Type.Object(
       ],
       maxItems: 256,
     }),
-    /** Name servers of guests. Empty: those of the host that guests can reach, otherwise 9.9.9.9 and 1.1.1.1. */
+    /** Name servers of guests. Empty: the host's own, if guests can reach them, otherwise 9.9.9.9 and 1.1.1.1. */
     resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
       default: [],
       maxItems: 3,

@@ -141,7 +141,7 @@ export const securitySchema = Type.Object(
     interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 10 }),
     /** True if the first bytes of connections are inspected for mining and proxies. These bytes are not stored. */
     payload: Type.Boolean({ default: true }),
-    /** True if guests may connect to port 25 of other computers only if their settings allow it. */
+    /** True if port 25 of other computers is closed, except for guests whose own settings open it. */
     close_smtp: Type.Boolean({ default: true }),
     /** Seconds between a critical alert and the stop of its guest. */
     grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),

@@ -11,7 +11,7 @@ export interface Size {
 /** A request to the process that holds consoles. */
 export interface HoldRequest extends Holding {
   readonly guestUuid: string
-  /** Identity of the user. Only the same user may resume the console. */
+  /** Identity of the user. Only this user is allowed to resume the console. */
   readonly principal: string
   /** Id of the console to resume. Empty: opens a new one. */
   readonly resume: string

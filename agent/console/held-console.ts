@@ -10,7 +10,7 @@ const windowBytes = 512 * 1024
 const replayBytes = 256 * 1024
 /**
  * Maximum output that still arrives from a paused terminal: one read, and the header of a record. Unacknowledged output
- * may exceed `windowBytes` by this much.
+ * can exceed `windowBytes` by this much.
  */
 const chunkBytes = 65 * 1024
 const messageBytes = 32 * 1024
@@ -20,7 +20,7 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum bytes of input that may wait for a terminal. Further input is dropped, like input to a full tty. */
+/** Maximum bytes of input that wait for a terminal. Further input is dropped, like input to a full tty. */
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
@@ -39,9 +39,8 @@ export interface HeldConsoleOptions extends Holding {
 }
 
 /**
- * One console with its terminal. At most `windowBytes` of output may be unacknowledged. At this limit, the console
- * sends nothing and pauses its terminal. When the user has left, the console stays open for some time, so that the user
- * can return.
+ * One console with its terminal. If `windowBytes` of output are unacknowledged, the console sends nothing and pauses
+ * its terminal. When the user has left, the console stays open for some time, so that the user can return.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -149,7 +148,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset from which a user gets output. If the user's screen is empty (null), a line starts there. */
+  /** Returns the offset from which a user gets output. For an empty screen (null), this is the start of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost

@@ -30,7 +30,7 @@ export function openSocket(path: string, listener: TerminalListener): Terminal {
 
 /**
  * Opens terminals on Unix sockets that accept only one connection, such as QEMU's serial ports. All users of a socket
- * share the connection: each of them gets all output and may write input. The output cannot be paused.
+ * share the connection: each of them gets all output and can write input. The output cannot be paused.
  */
 export class SocketTerminals {
   readonly #open = new Map<string, SharedSocket>()

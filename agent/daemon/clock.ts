@@ -20,7 +20,7 @@ export interface ClockOptions {
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // Without a stored state, this is the first start, without any guest, or the previous agent had an older version.
+  // No state is stored at the first start (without any guest), and after an upgrade from an older version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

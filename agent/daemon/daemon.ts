@@ -48,7 +48,7 @@ import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 
-/** Days for which removed operations are remembered: a request may be repeated within a day (Idempotency-Key). */
+/** Days for which removed operations are remembered: a request can be repeated within a day (Idempotency-Key). */
 const rememberedDays = 2
 const hourMs = 3_600_000
 

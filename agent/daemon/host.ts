@@ -61,7 +61,7 @@ export interface Host {
   readonly consoles: ConsoleConnections
   readonly packages: AgentPackages
   readonly cpuCores: number
-  /** Returns the numbers of the processors that guests may use now, in ascending order. */
+  /** Returns the numbers of the processors that guests are allowed to use now, in ascending order. */
   readCpus(): readonly number[]
   readonly ramTotalMb: number
   /** Reads the capacity of the storage pool. Starts no process. */

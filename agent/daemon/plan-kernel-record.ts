@@ -23,7 +23,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Records a change. Records `before` as the original value, unless an agent has written this value. */
+/** Records a change. `before` becomes the recorded original value if no agent has written it. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,
@@ -104,7 +104,7 @@ interface Release {
 
 /**
  * Plans which settings a running agent restores: settings of its network namespace that it no longer needs. Restores
- * nothing if another agent may use the namespace, because the record does not show which settings that agent needs.
+ * nothing if another agent possibly uses the namespace: the record does not show which settings that agent needs.
  */
 export function planRelease(
   record: KernelRecord,

@@ -17,7 +17,7 @@ import { restoreKernelSettings } from './kernel-record.js'
 /**
  * Removes everything that an agent with this configuration has created: guests, rules, bridge, pool, swap file and
  * journal. Does not need the journal, so that it also works after a crash. Continues after a failure, but keeps rules,
- * pool and files as long as a guest may exist.
+ * pool and files if it could not remove all guests.
  * @throws {BerthError} `already_running` while the agent runs
  * @throws {AggregateError} with all failures
  */

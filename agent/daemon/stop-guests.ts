@@ -22,7 +22,7 @@ export async function stopGuests(config: AgentConfig, log: Logger): Promise<void
   log.info('guests are shut down')
 }
 
-/** Runs `stopGuests` only if the host is shutting down, because systemd may also stop the unit for other reasons. */
+/** Runs `stopGuests` only if the host is shutting down, because systemd also stops the unit for other reasons. */
 export async function stopGuestsWithMachine(config: AgentConfig, log: Logger): Promise<void> {
   if (await isMachineStopping()) return stopGuests(config, log)
   log.info('the machine is not shutting down, so its guests keep running')

@@ -138,7 +138,7 @@ export interface LiveMoves {
   receive(machine: Machine, facts: string, signal: AbortSignal): Promise<void>
   /** Opens the connection over which a prepared guest receives its memory. */
   connect(machine: Machine): Promise<Socket>
-  /** Gives the prepared guest's disk the content of a snapshot, which is the path of a volume. */
+  /** Gives the prepared guest's disk the content of a snapshot. @param snapshot path of the snapshot's volume */
   adopt(machine: Machine, snapshot: string): Promise<void>
   /** @throws {BerthError} `memory_not_sent` if the memory has not arrived completely within a few seconds */
   confirm(machine: Machine): Promise<void>
@@ -154,16 +154,16 @@ export interface LiveMoves {
   /** Records on the host that the guest is paused. From then on, `start` continues it, and `observe` omits it. */
   notePaused(machine: Machine): void
   /**
-   * Asks the driver's process whether the guest is still paused, and by which state of its transfer. A guest whose
-   * memory was sent counts as paused even without a process.
-   * @throws {BerthError} `memory_not_sent` if it is not
+   * Asks the driver's process whether the guest is still paused in this state of the transfer. A guest whose memory was
+   * sent counts as paused even without a process.
+   * @throws {BerthError} `memory_not_sent` if the guest is not paused in this state
    */
   checkPaused(machine: Machine, state: 'paused' | 'sent'): Promise<void>
   /** Sends the last part of the memory of a paused guest. Returns when all memory was sent. */
   finishSending(machine: Machine, signal: AbortSignal): Promise<void>
   /**
    * Stops sending. Lets a paused guest run again, even if its memory was sent completely. Does nothing for a stopped
-   * guest. Only the host that owns the guest may call this.
+   * guest. Call this only on the host that owns the guest.
    */
   release(machine: Machine): Promise<void>
 }
@@ -214,8 +214,8 @@ export interface Driver {
   /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>
   /**
-   * Checks a volume that another host has sent. This host must be able to run its system, and its files may not exceed
-   * the size of the guest's disk. The method is missing if the host can run every system of this kind.
+   * Checks a volume that another host has sent. This host must be able to run the system on the volume, and the files
+   * must not exceed the size of the guest's disk. The method is missing if the host can run every system of this kind.
    * @throws {BerthError} `unsupported`, `bad_stream`
    */
   checkReceived?(volume: string, diskBytes: number): Promise<void>
@@ -235,20 +235,20 @@ export interface Driver {
 
   /** Lists every guest of this driver that has a process on the host. Changes nothing. */
   observe(): Promise<ObservedGuest[]>
-  /** Returns the host's processors that each running guest may use, by the guest's uuid. */
+  /** Returns the host's processors that each running guest is allowed to use, by the guest's uuid. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
   /** Lists the uuids of all guests with a configuration on the host, even if they are not in the journal. */
   listTraces(): Promise<string[]>
   /**
    * Removes the configuration of a guest that is not in the journal.
-   * @returns false if nothing was removed, because the guest runs, or a process may belong to the guest
+   * @returns false if nothing was removed, because the guest runs, or a process possibly belongs to the guest
    */
   removeTraces(uuid: string): Promise<boolean>
   /** Registers a listener for guests that ended by themselves or were killed from outside. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
   /**
-   * Registers a listener for events inside guests. A guest may cause any number of events. Undefined if the driver's
+   * Registers a listener for events inside guests. A guest can cause any number of events. Undefined if the driver's
    * guests report no events.
    */
   onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
@@ -297,7 +297,7 @@ export interface Driver {
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
   /**
    * Thaws a guest that is, or may be, frozen. Does nothing for other guests.
-   * @throws if the guest may still be frozen. The driver may then retry in the background.
+   * @throws if the guest may still be frozen. The driver can then retry in the background.
    */
   thaw(machine: Machine): Promise<void>
 

@@ -18,7 +18,7 @@ export interface MachineSettings {
   /** First host uid and gid for guests. Each guest gets 65,536 ids. */
   readonly userIdBase: number
   readonly pidsMax: number
-  /** Host swap that a guest may use, as a fraction of its memory. */
+  /** Host swap that a guest is allowed to use, as a fraction of its memory. */
   readonly swapRatio: number
 }
 

@@ -23,7 +23,7 @@ export interface Machine {
   readonly nic: MachineNic
   /** Name servers for /etc/resolv.conf. */
   readonly resolvers: readonly string[]
-  /** Devices of the host that a container may use. Default: no devices. */
+  /** Devices of the host that a container is allowed to use. Default: no devices. */
   readonly devices?: readonly GuestDevice[]
 }
 
@@ -47,7 +47,7 @@ export function systemVolumeOf({ boot, volume }: Pick<Machine, 'boot' | 'volume'
 export interface MachineLimits {
   readonly vcpuMilli: number
   readonly memoryBytes: number
-  /** Swap of the host that the guest may use in addition to `memoryBytes`. */
+  /** Swap of the host that the guest is allowed to use in addition to `memoryBytes`. */
   readonly swapBytes: number
   readonly diskBytes: number
   /** Maximum rate in bytes per second. 0: unlimited. */
@@ -56,7 +56,7 @@ export interface MachineLimits {
   /** Maximum number of requests per second. 0 or undefined: unlimited. */
   readonly ioReadsPerSec?: number
   readonly ioWritesPerSec?: number
-  /** The host's processors on which the guest may run, in ascending order. Undefined: all processors. */
+  /** The host's processors on which the guest is allowed to run, in ascending order. Undefined: all processors. */
   readonly cpus?: readonly number[]
 }
 

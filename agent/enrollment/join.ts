@@ -33,7 +33,7 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   return writeIdentity(identityDir, { ...parts, otherAuthorities: otherAuthorities(authorities, caPem) })
 }
 
-/** Returns other CAs of the fleet's gateways and hosts. There are some while the fleet changes to another CA. */
+/** Returns the other CAs of the fleet's gateways and hosts. They exist while the fleet changes to another CA. */
 function otherAuthorities(answer: unknown, caPem: string): string[] {
   const list: readonly unknown[] = Array.isArray(answer) ? answer : []
   return list.filter((pem): pem is string => typeof pem === 'string' && pem !== caPem)

@@ -42,7 +42,7 @@ export interface TrafficUse {
   readonly utcOffsetMinutes: number
 }
 
-/** Enforces traffic quotas and expiry times, which decide whether a guest may run. */
+/** Enforces traffic quotas and expiry times, which decide whether a guest is allowed to run. */
 export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
   /** Counts traffic up to now. If the host's counters cannot be read, logs this and counts nothing. */
@@ -51,8 +51,8 @@ export interface PolicyKeeper {
   resetUse(uuid: string): void
   /**
    * Compares the guest's traffic and the clock with its quota and expiry. Records the result in the guest's `policy`,
-   * stops a guest that may not run, and limits or restores its rates. Idempotent. Call this after a change of a quota,
-   * an expiry or the counted traffic.
+   * stops a guest that is not allowed to run, and limits or restores its rates. Idempotent. Call this after a change of
+   * a quota, an expiry or the counted traffic.
    */
   judge(uuid: string): Promise<void>
 }

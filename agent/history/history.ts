@@ -53,7 +53,7 @@ const seriesInTurn = 5
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** For each series: number of the hour (since 1970) up to which hours and days were aggregated. */
+  /** For each series: number of the hour (since 1970) up to which hours and days were computed. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   #recorded = 0
@@ -137,7 +137,7 @@ export class UsageHistory {
     const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
     const nowMs = this.parts.now()
     const index = indexAt(tiers.day, nowMs) - 1
-    // A timer may fire slightly early. This check prevents two readings within milliseconds.
+    // A timer can fire slightly early. This check prevents two readings within milliseconds.
     if (index === this.#recorded) return
     this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)
@@ -169,7 +169,7 @@ export class UsageHistory {
         this.#writeSeries(key, points, nowMs)
         this.#pending.delete(key)
       } catch (err) {
-        failures.push(err) // the disk may be full: these minutes are written with the next ones
+        failures.push(err) // the disk can be full: these minutes are written with the next ones
       }
     }
     if (failures.length > 0)
@@ -187,7 +187,7 @@ export class UsageHistory {
     this.#rolled.set(key, indexAt(tiers.month, nowMs))
   }
 
-  /** Aggregates ended hours and days of a series. The first call after the agent's start checks all hours and days. */
+  /** Computes the ended hours and days of a series. The first call after the agent's start checks all of them. */
   #rollUp(key: string, nowMs: number): SeriesWrite[] {
     const rolledMs = (this.#rolled.get(key) ?? 0) * tiers.month.stepSeconds * 1000
     const series = this.parts.files.read(key)

@@ -99,10 +99,10 @@ export function meanOf(all: readonly Figures[]): Figures {
 
 type Coarse = Exclude<Range, 'day'>
 
-/** Periods whose values are aggregated from shorter ones: hours of a month, and days of a year. */
+/** Periods whose values are computed from shorter ones: hours of a month, and days of a year. */
 export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
 
-/** Hours (`month`) are aggregated from minutes (`day`), and days (`year`) from hours. */
+/** Hours (`month`) are computed from minutes (`day`), and days (`year`) from hours. */
 const finer = { month: 'day', year: 'month' } as const
 
 /** Returns how many minutes an hour has, or how many hours a day has. */
@@ -110,7 +110,7 @@ function partsOf(range: Coarse): number {
   return tiers[range].stepSeconds / tiers[finer[range]].stepSeconds
 }
 
-/** Aggregates an hour from its minutes, or a day from its hours. */
+/** Computes an hour from its minutes, or a day from its hours. */
 function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefined {
   const [fine, parts] = [tiers[finer[range]], partsOf(range)]
   const known: Figures[] = []
@@ -122,8 +122,8 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
 }
 
 /**
- * Aggregates the hours or days that are missing in the file, if the file still has their minutes or hours. Call this
- * for hours first, because days are aggregated from hours.
+ * Computes missing hours from minutes, or missing days from hours, where the file still has these finer values. Call
+ * this for hours first, because days are computed from hours.
  * @param steps.from index of the first hour or day to check; the file has all earlier ones
  * @param steps.end index after the last hour or day to check
  */

@@ -13,8 +13,8 @@ const largest = { accounts: 1024 ** 2, configuration: 64 * 1024 } as const
 const mostKeys = 32
 
 /**
- * Adapts a foreign root filesystem to guests of this host. No program may use the filesystem at the same time. Links in
- * it are detected and never followed.
+ * Adapts a foreign root filesystem to guests of this host. Other programs must not use the filesystem at the same time.
+ * Links in it are detected and never followed.
  * @throws {BerthError} `image_invalid` if it is not a Linux root filesystem
  */
 export async function adaptTree(root: string): Promise<void> {

@@ -46,7 +46,7 @@ export class ImageAdmin {
     return true
   }
 
-  /** Sets whether guests may be created from a template. @throws {BerthError} `not_found` */
+  /** Allows or forbids the creation of guests from a template. @throws {BerthError} `not_found` */
   setEnabled(id: string, enabled: boolean): void {
     this.#images.get(id)
     this.#images.store.update(id, { enabled })

@@ -22,7 +22,7 @@ export function planBootstrap(entry: Recipe, target: string, sources: SourceLine
     `--architectures=${entry.arch}`,
     `--include=${packagesOf(entry).join(',')}`,
     ...hooksOf(entry),
-    // Trusts only Debian's keys. The host's own apt may trust further keys.
+    // Trusts only Debian's keys. The host's own apt can trust further keys.
     '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg',
     '--dpkgopt=force-unsafe-io', // safe, because an unfinished tree is deleted after a power loss
     entry.suite,

@@ -149,7 +149,7 @@ function planUnits(): ContentStep[] {
   ]
 }
 
-/** Turns off logind's sandbox, because AppArmor denies guests its mounts. Each caller would wait 25 s for logind. */
+/** Turns off logind's sandbox, because AppArmor denies guests its mounts: each caller would otherwise wait 25 s. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no

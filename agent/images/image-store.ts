@@ -15,7 +15,7 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   readonly available: boolean
   /** Size of the image in bytes. 0: the image is not available. */
   readonly sizeBytes: number
-  /** True if no guest may be created from the template. */
+  /** True if guests must not be created from the template. */
   readonly disabled: boolean
   /** True if the image is being created, or an operation to create it is queued. */
   readonly downloading: boolean
@@ -134,7 +134,7 @@ export class ImageStore {
     writes.request()
   }
 
-  /** Notifies watchers of the progress by a write of the image's row. Ignores failures: progress may be lost. */
+  /** Notifies watchers of the progress by a write of the image's row. Ignores failures. */
   #show(id: string): void {
     this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {

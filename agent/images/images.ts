@@ -71,7 +71,7 @@ export class Images {
   }
 
   /**
-   * Checks whether a guest may be created from a template.
+   * Checks whether it is allowed to create a guest from a template.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(id: string, virtualization: ImageType): void {

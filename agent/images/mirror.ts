@@ -10,7 +10,7 @@ export type SourceLines = readonly string[]
 
 /**
  * Finds the sources of a release: the mirror's main archive, and its updates and security updates if they exist.
- * Security updates may come from Debian's own server.
+ * Security updates can come from Debian's own server.
  * @param mirror URL of a Debian archive, for example http://deb.debian.org/debian
  * @throws {BerthError} `mirror_unreachable`, or `release_missing` if the mirror answers but does not have the release
  */

@@ -14,8 +14,8 @@ import type { CatalogEntry, ImageType } from './catalog.js'
 import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets.js'
 
 /**
- * Parses an image that an administrator adds. The gateway has already checked the same rules, except those about
- * servers that this host may contact.
+ * Parses an image that an administrator adds. The gateway has already checked the same rules, except those about the
+ * servers that this host is allowed to contact.
  * @throws {BerthError} `invalid_field` that names the field
  */
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {

@@ -20,7 +20,7 @@ export interface ImagePool {
   /** Removes the image. Guests that were created from it are not affected. */
   remove(id: string): Promise<void>
   discardFetched(id: string): Promise<void>
-  /** Removes the files of unfinished images. No image may be created at the same time. */
+  /** Removes the files of unfinished images. Call it only while no image is being created. */
   sweep(kept: SweepRules): Promise<void>
 }
 

@@ -64,7 +64,7 @@ async function discardWork({ trash }: PublishParts, work: string): Promise<void>
   if (await exists(work)) await trash.discard(work)
 }
 
-/** Removes the unfinished images of agents that were killed. No image may be created at the same time. */
+/** Removes the unfinished images of agents that were killed. Call it only while no image is being created. */
 export async function sweepWork(parts: PublishParts): Promise<void> {
   const left = (await readdir(parts.pool.images)).filter((name) => name.startsWith('.'))
   for (const name of left.filter((name) => !name.endsWith(scratchSuffix)))

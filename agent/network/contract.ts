@@ -15,7 +15,7 @@ export interface GuestNetwork {
   /** IPv6 addresses in canonical form (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
-  /** True if the guest may connect to port 25 of other machines. */
+  /** True if the guest is allowed to connect to port 25 of other computers. */
   readonly sendsMail?: boolean
   /** True if all packets of the guest are dropped, from its first packet on. */
   readonly cut?: boolean

@@ -7,7 +7,7 @@ export interface Subnet {
   readonly prefixLength: number
   /** First host address of the subnet, as text. */
   readonly gateway: string
-  /** First and last address that a guest may have, as numbers. */
+  /** First and last address that a guest can have, as numbers. */
   readonly first: number
   readonly last: number
 }

@@ -8,7 +8,7 @@ export interface SubmittedOperation {
   requestHash: string
 }
 
-/** Remembers removed operations. A caller that got no answer may repeat its request, which must not run again. */
+/** Remembers removed operations. A caller that got no answer can repeat its request, which must then not run again. */
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>
   readonly #note: Statement<[string, string, string, number]>

@@ -8,7 +8,7 @@ export interface SubjectRef {
   readonly id: string
 }
 
-/** A subject with the name and number that users see. The name may be empty. */
+/** A subject with the name and number that users see. The name can be empty. */
 export interface Subject extends SubjectRef {
   readonly name: string
   /** A guest's id in the fleet; 0 for other subjects. */
@@ -24,8 +24,8 @@ export interface StepContext<Input> {
   /** True if this step may have run before, because the agent crashed or an attempt failed. */
   readonly repeated: boolean
   /**
-   * Aborted when the agent shuts down or the operation is canceled. The step may then stop at any point. After a
-   * shutdown, the step runs again.
+   * Aborted when the agent shuts down or the operation is canceled. The step is then allowed to stop at any point.
+   * After a shutdown, the step runs again.
    */
   readonly signal: AbortSignal
   readonly log: Logger
@@ -61,7 +61,7 @@ export interface Step<Input> {
 export type OperationOutcome =
   | { status: 'done' }
   | { status: 'canceled' }
-  /** `undone`: false if the undo of a step failed, too, so that a part of the change may be left. */
+  /** `undone`: false if the undo of a step failed, too, so that a part of the change can be left. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
 /** The data of an operation that the functions of its definition get. */

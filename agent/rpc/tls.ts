@@ -13,8 +13,8 @@ const revokedFreshMs = 1000
 /** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits of connections without a proven identity. They are high, because a gateway connects for all consoles of a host
- * at once after its restart.
+ * Limits of connections without a proven identity. They are high, because after its restart, a gateway connects at once
+ * for all consoles of a host.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 
@@ -100,7 +100,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
 }
 
-/** A rotation replaces the CA step by step, so two identities of one fleet always have a CA in common. */
+/** True for another host id or another fleet. Identities of one fleet share a CA, because rotations go step by step. */
 function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || !before.authorities.some((pem) => after.authorities.includes(pem))
 }

@@ -25,8 +25,8 @@ export class Deletions {
 
   /**
    * Returns true if the kernel has freed the space of the guest's deleted subvolumes. Otherwise makes the kernel start
-   * to free it. The first call after a deletion checks the deleted subvolumes of the whole pool, because they do not
-   * show their guest.
+   * to free it. The first call after a deletion checks the deleted subvolumes of the whole pool, because a deleted
+   * subvolume does not show to which guest it belonged.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

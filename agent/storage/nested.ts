@@ -7,8 +7,8 @@ const subvolumeInode = 256
 const maxPathBytes = 3000
 
 /**
- * Finds the topmost subvolumes inside the subvolume at `root`. No process may write to the subvolume at this time. The
- * function walks the tree, because btrfs(8) prints lists as text, in which a name with a line break could look like
+ * Finds the topmost subvolumes inside the subvolume at `root`. Processes must not write to the subvolume at this time.
+ * The function walks the tree, because btrfs(8) prints lists as text, in which a name with a line break could look like
  * another subvolume. Directories whose path would be too long are moved up to the root.
  */
 export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {

@@ -15,7 +15,7 @@ export interface Pool {
   readonly path: string
   /** Directory of images: read-only subvolumes, named by template id. Names of unfinished images begin with a dot. */
   readonly images: string
-  /** Directory of guests' volumes, named by uuid. `UUID.next` will replace such a volume, or was replaced by it. */
+  /** Directory of guests' volumes, named by uuid. `UUID.next`: a prepared volume, or the old one after an exchange. */
   readonly guests: string
   /** Directory of snapshots: a directory for each guest's uuid, with read-only subvolumes named by snapshot id. */
   readonly snapshots: string
@@ -155,7 +155,7 @@ async function preparePool(path: string): Promise<Pool> {
   return pool
 }
 
-/** Creates a folder that only root may enter, because setuid files of guests would take effect on the host. */
+/** Creates a folder that only root can enter, because setuid files of guests would take effect on the host. */
 async function ensureFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   await chmod(path, 0o700)

@@ -10,9 +10,9 @@ import { Trash } from './trash.js'
 import { Volumes } from './volumes.js'
 
 /**
- * Removes the pool with its content, for a purge. No guest may run. A pool on a loop file is deleted with the file. On
- * a device, or in a mount of another program, only Berth's folders are deleted. Safe to repeat, even on an incomplete
- * pool.
+ * Removes the pool with its content, for a purge. Call it only while no guest runs. A pool on a loop file is deleted
+ * with the file. On a device, or in a mount of another program, only Berth's folders are deleted. Safe to repeat, even
+ * on an incomplete pool.
  */
 export async function removePool(config: StorageConfig, log: Logger): Promise<void> {
   const { pool, device, loopFile } = await resolveWant(config)

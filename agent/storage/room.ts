@@ -4,8 +4,8 @@ import type { PoolCapacity } from './pool.js'
 const gib = 1024 ** 3
 
 /**
- * Checks if a new disk of this size fits. The sizes of all disks together may exceed the pool, but a single disk may
- * not. A nearly full pool takes no new disk, because existing guests need the remaining space.
+ * Checks if a new disk of this size fits. The sizes of all disks together are allowed to exceed the pool, but the size
+ * of a single disk is not. A nearly full pool takes no new disk, because existing guests need the remaining space.
  * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
@@ -25,7 +25,7 @@ export function refuseFull(pool: PoolCapacity): void {
     throw new BerthError('exhausted', 'storage_full', `the storage pool of the host is full: ${describeFree(pool)}`)
 }
 
-/** Returns the bytes that new data may take, without the reserve (`planReserveBytes`). 0 if the pool is full. */
+/** Returns the bytes that new data can take, without the reserve (`planReserveBytes`). 0 if the pool is full. */
 export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }

@@ -17,7 +17,7 @@ const lullMs = 100
 /**
  * The directory of subvolumes that wait for their deletion. A subvolume is removed atomically by its rename into this
  * directory. After a crash, the next sweep deletes the subvolumes that are still in the directory. The rename is not
- * synced: after a power loss, a subvolume may be back at its old path. For this case, the journal remembers removed
+ * synced: after a power loss, a subvolume can be back at its old path. For this case, the journal remembers removed
  * guests, and `findStrays` removes their subvolumes again.
  */
 export class Trash {
@@ -28,7 +28,7 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** Value of `#deletions` when all stale qgroups were last removed. If `#deletions` is higher, some may be stale. */
+  /** Value of `#deletions` when all stale qgroups were last removed. If `#deletions` is higher, some can be stale. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to remove stale qgroups. Each deletion of a subvolume resets it to ''. */
@@ -76,7 +76,7 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // `#inWork` may change during `readdir`, so it is read before and after it
+    const before = new Set(this.#inWork) // `#inWork` can change during `readdir`, so it is read before and after it
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
     // All these subvolumes are claimed before the first deletion, so that another sweep skips them.

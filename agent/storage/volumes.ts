@@ -39,8 +39,8 @@ export interface SnapshotOptions {
 
 /**
  * Manages guests' volumes. Each volume is a subvolume that the driver uses as a root filesystem or as the place of a
- * disk image. Every method can be repeated, even after a kill at any point. Each caller decides if the guest may run
- * during the call. Limits are in bytes; 0 means unlimited.
+ * disk image. Every method can be repeated, even after a kill at any point. Each caller decides if the guest is allowed
+ * to run during the call. Limits are in bytes; 0 means unlimited.
  */
 export class Volumes extends VolumePlaces {
   readonly #trash: Trash
@@ -238,7 +238,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash, and removes quota groups of deleted guests. Call it at the start and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // `#inWork` may change during `list`, so it is read before and after it
+    const inWork = [...this.#inWork.keys()] // `#inWork` can change during `list`, so it is read before and after it
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 

@@ -18,7 +18,7 @@ export interface SwapKindParts {
   readonly busy: () => boolean
 }
 
-/** Defines the swap operation. Only one change may run at a time, because each is planned from the present state. */
+/** Defines the swap operation. Only one change can run at a time, because each is planned from the present state. */
 export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
   let ended = 0
   return {

@@ -11,5 +11,5 @@ export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>
     await swap.keep(slot, false)
     await swap.remove(slot)
   }
-  await rmdir(dirname(swap.pathOf(0))).catch(ignoreFilled) // the directory may contain files of the operator
+  await rmdir(dirname(swap.pathOf(0))).catch(ignoreFilled) // the directory can contain files of the operator
 }

@@ -267,7 +267,7 @@ interface Look {
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns uuids of guests that are not stopped. A stopped guest gets no packets, although its counters may grow. */
+/** Returns uuids of guests that are not stopped. A stopped guest gets no packets, although its counters can grow. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }

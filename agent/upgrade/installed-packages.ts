@@ -30,7 +30,7 @@ export class InstalledPackages implements AgentPackages {
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // During a rollback, the retained packages may already be the packages of the running agent.
+    // During a rollback, the retained packages can already be the packages of the running agent.
     return found === version ? '' : found
   }
 

@@ -20,7 +20,7 @@ const mostNested = 10
 const guessedTypes = ['text/plain', 'text/x-not-multipart', 'text/x-shellscript']
 const gzipTypes = /^application\/(x-)?(gzip|gunzip|compress(ed)?|gzipped|gzip-compressed)$/
 
-/** True if the text begins with headers, including a MIME header. A "From " line of a mail program may precede them. */
+/** True if the text begins with headers, including a MIME header. A "From " line of a mail program can precede them. */
 export function isMime(text: string): boolean {
   const headers = headersOf(withoutEnvelope(text))
   return (

@@ -6,7 +6,7 @@ export class BusyNames {
     return this.#acts.has(name)
   }
 
-  /** Marks the name as busy while `act` runs. Several calls for one name may overlap. */
+  /** Marks the name as busy while `act` runs. Calls for one name can overlap. */
   async while<T>(name: string, act: () => Promise<T>): Promise<T> {
     this.#acts.set(name, (this.#acts.get(name) ?? 0) + 1)
     try {

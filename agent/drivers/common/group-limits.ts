@@ -52,7 +52,7 @@ function writeMemory({ groupOf, values, limits }: DesiredGroups, version: Cgroup
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** Writes limits of cgroup v1. memsw (memory plus swap) is raised first or lowered last: it may not be below memory. */
+/** Writes limits of cgroup v1. memsw (memory plus swap) is raised first or lowered last: memory must not exceed it. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has

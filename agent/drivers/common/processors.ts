@@ -8,7 +8,7 @@ export interface CpusetGroup {
   readonly path: string
 }
 
-/** Returns the processors that each guest may use now, by the guest's uuid. Omits guests without a cgroup. */
+/** Returns the processors that each guest is allowed to use now, by the guest's uuid. Omits guests without a cgroup. */
 export function readProcessors(groups: readonly CpusetGroup[]): ReadonlyMap<string, readonly number[]> {
   const found = new Map<string, readonly number[]>()
   for (const { uuid, path } of groups) {

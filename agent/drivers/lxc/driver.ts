@@ -58,7 +58,7 @@ export interface LxcDriverOptions {
   readonly runDir: string
   /** A guest's name in lxc is `<prefix>-<id>`. */
   readonly namePrefix: string
-  /** Time in ms that a guest may take to shut down. */
+  /** Time in ms after which a guest is killed if it has not shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
   /** Records which processes were killed because memory ran out. If omitted, such a kill is reported as a shutdown. */

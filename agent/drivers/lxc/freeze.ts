@@ -12,7 +12,7 @@ interface Freezer {
   readonly isFrozen: () => boolean
 }
 
-/** True if the host can freeze guests. A host with cgroup v1 may lack the freezer hierarchy. */
+/** True if the host can freeze guests. A host with cgroup v1 can lack the freezer hierarchy. */
 export function canFreeze({ version, controllers }: CgroupLayout): boolean {
   return version === 2 || controllers.has('freezer')
 }

@@ -57,7 +57,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   return undefined
 }
 
-/** Returns the reason if lxc cannot limit guests: lxc 5.0.2 ignores limits of cgroup v2 while v1 is mounted. */
+/** Returns the reason why lxc cannot limit guests: lxc 5.0.2 ignores limits of cgroup v2 while v1 is mounted. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
   if (unified === undefined) return 'no cgroup2 tree for the groups of guests is mounted below /sys/fs/cgroup'
   const left = hierarchies.filter((path) => path !== unified)
@@ -101,7 +101,7 @@ export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** Returns the limit of open files for guests: systemd's usual one, or the agent's own if that cannot be raised. */
+/** Returns guests' limit of open files: systemd's default, or the agent's limit if the agent must not exceed it. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

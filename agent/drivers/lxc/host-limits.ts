@@ -20,7 +20,7 @@ function raise({ name, value }: Sysctl, old: number | undefined): string[] {
   try {
     writeFileSync(pathOf(name), `${value}`)
   } catch (error) {
-    // /proc/sys may be read-only, for example in a container. The limit then stays unchanged, and fewer guests can run.
+    // /proc/sys is read-only in some containers. The limit then stays unchanged, and fewer guests can run.
     if (!['EACCES', 'EPERM', 'EROFS', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     return [`${name}: stays ${old}, ${value} refused`]
   }

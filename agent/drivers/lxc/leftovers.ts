@@ -36,8 +36,8 @@ export async function removeLeftovers(
 }
 
 /**
- * Deletes the guest's interface. The kernel may delete the interface at the same time, with the guest's network
- * namespace. In this case, ip(8) exits with code 1 or 2.
+ * Deletes the guest's interface. The kernel can delete the interface at the same time, together with the guest's
+ * network namespace. In this case, ip(8) exits with code 1 or 2.
  */
 async function removeInterface(device: string): Promise<void> {
   const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })

@@ -16,7 +16,7 @@ export function observeContainers({ configs, events, namePrefix, runtime }: Cont
   })
 }
 
-/** Returns the host's processors that each guest may use, by the guest's uuid. */
+/** Returns the host's processors that each guest is allowed to use, by the guest's uuid. */
 export function readContainerProcessors({
   configs,
   namePrefix,

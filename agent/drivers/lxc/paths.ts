@@ -13,7 +13,7 @@ export interface LxcPaths {
   readonly commandLine: string
   /** Directory at which start-guest.pl mounts a guest's volume, in a separate mount namespace. */
   readonly mountPoint: string
-  /** Directory with nodes of the host's devices that guests may use. */
+  /** Directory with nodes of the host's devices that guests are allowed to use. */
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string

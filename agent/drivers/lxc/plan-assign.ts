@@ -19,7 +19,7 @@ export interface Ipv6Assignment extends InnerIpv6 {
 
 /**
  * Plans ip(8) commands that give the guest's interface its addresses, for the guest's network namespace. The commands
- * name the interface by its index (`if5`), because the guest may rename it.
+ * name the interface by its index (`if5`), because the guest can rename it.
  * @returns [] if nothing has to change, or if the guest's root moved the interface away
  */
 export function planAssign(shown: readonly GuestInterface[], assignment: Ipv6Assignment): string[] {

@@ -24,7 +24,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly lxcPath: string
   /** Cgroup to which monitors of ended guests move, so that they can remove their own cgroups. */
   readonly pivotGroup: string
-  /** Directory with a node for each device that guests may use. */
+  /** Directory with a node for each device that guests are allowed to use. */
   readonly devicesDir: string
   readonly apparmor: boolean
   /** Directory at which start-guest.pl mounts the guest's volume. Undefined: lxc mounts the volume itself. */
@@ -40,8 +40,8 @@ export interface ConfigFacts extends LimitFacts {
 const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
 
 /**
- * Device numbers of null, zero, full, random, urandom, tty, console, ptmx and pts. Guests may use no other device, even
- * if an uploaded image contains a node for it.
+ * Device numbers of null, zero, full, random, urandom, tty, console, ptmx and pts. Guests cannot use any other device,
+ * even if an uploaded image contains a node for it.
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 
@@ -132,7 +132,7 @@ function planConfinement(facts: ConfigFacts): string[] {
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
-    // The agent may be protected from the OOM killer. Its guests must not inherit this protection.
+    // The agent can be protected from the OOM killer. Its guests must not inherit this protection.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
     // Mounts only the tree of cgroup v2. Without this mount, the guest's init would mount all hierarchies.
@@ -228,7 +228,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook for the guest's end. runtime.ts finds its process by the guest's name in the command. */
+/** Plans the hook for the guest's end. runtime.ts finds the hook's process by the guest's name. */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

@@ -2,7 +2,7 @@ import type { MachineNic } from '../machine.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
-/** Commands of ip(8), which run in this order. The agent may crash after any of them. */
+/** Commands of ip(8), which run in this order. The agent can crash after any of them. */
 export interface ConnectPlan {
   /** Commands on the host that create a pair with one end in the guest. The host's end has a temporary name. */
   readonly create: readonly string[]
@@ -12,7 +12,7 @@ export interface ConnectPlan {
   readonly join: string
 }
 
-/** Temporary name of a guest's interface on the host. Anti-spoofing rules treat it as that of an unknown guest. */
+/** Temporary name of a guest's interface on the host. Anti-spoofing rules treat it as an unknown guest's interface. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }

@@ -98,7 +98,7 @@ export function textOf(lines: readonly string[]): string {
 }
 
 export function oneLine(what: keyof typeof patterns, value: string): string {
-  // The message does not contain the value, which may be a password.
+  // The message does not contain the value, which can be a password.
   if (!patterns[what].test(value)) throw new Error(`${what} is not a single line of the expected format`)
   return value
 }

@@ -90,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A rebooting guest may have a new monitor since the first search.
+    // A rebooting guest can have got a new monitor after the first search.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -118,9 +118,9 @@ export class LxcRuntimeReader {
 
   /**
    * Lists the processes in the pivot group, a cgroup for cleanup. The monitor of an ended guest moves to this group,
-   * removes its own cgroup, runs the stop hook and ends. The hook may leave a process that starts the guest again. A
-   * guest's own processes are never in this group, so the command lines in it are trustworthy. If a process ends during
-   * a read, the result may lack its new child. Therefore the group is then read again.
+   * removes its own cgroup, runs the stop hook and ends. If the guest reboots, the hook leaves a process that starts
+   * the guest again. A guest's own processes are never in this group, so the command lines in it are trustworthy. If a
+   * process ends during a read, the result may lack its new child. Therefore the group is then read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {
@@ -154,7 +154,7 @@ function readPassing(pid: number): ProcessInfo[] {
 
 /**
  * True if the child has executed the guest's init and is no longer lxc-start. The programs' files are compared, because
- * the guest can choose the process's name. Also false for an ending child, which has no such file.
+ * the guest can choose the process's name. Also false for an ending child, which no longer has a program file.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true

@@ -20,7 +20,7 @@ export interface LxcStopContext {
 const systemdHalt = 34 + 3
 /** SIGPWR makes BusyBox init, OpenRC and sysvinit power off. */
 const sigPwr = 30
-/** Time in ms after which a halt signal is sent again, because it may be lost. systemd ignores a repetition. */
+/** Time in ms after which a halt signal is sent again, because it can be lost. systemd ignores a repetition. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
@@ -54,7 +54,7 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // An init may wait for signals with sigwait(2), like BusyBox's. /proc does not show these signals. Such an init
+    // Some inits, such as BusyBox's, wait for signals with sigwait(2). /proc does not show these signals. Such an init
     // gets SIGPWR at each call of this function, until the init has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }

@@ -52,8 +52,9 @@ exit 0
 `
 
 /**
- * Script that starts a rebooting guest again. No limit of the guest counts the processor time of its start. Therefore
- * the script waits if the last reboot was a few seconds ago. The first attempts may fail while the old monitor exists.
+ * Script that starts a rebooting guest again. A start's processor time does not count towards the guest's limits.
+ * Therefore the script waits if the last reboot was a few seconds ago. The first attempts can fail while the old
+ * monitor exists.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name
@@ -121,8 +122,8 @@ export function confinementFor(allowed: readonly OpenCalls[]): string {
 
 /**
  * Writes the directories, hooks and seccomp profile, and replaces those of older versions. lxc requires that a guest's
- * root can traverse (but not list) all directories above the guest's directory. Everyone may therefore traverse the
- * state directory. Secrets in it are protected by their own modes.
+ * root can traverse (but not list) all directories above the guest's directory. The state directory can therefore be
+ * traversed by everyone. Secrets in it are protected by their own modes.
  */
 export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly OpenCalls[]): Promise<void> {
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })

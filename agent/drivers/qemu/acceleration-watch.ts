@@ -5,7 +5,7 @@ import { findAcceleration, type Acceleration } from './acceleration.js'
 
 export interface AccelerationWatchOptions {
   readonly log: Logger
-  /** Finds the acceleration. By default, it starts a test guest of a few instructions. */
+  /** Finds the acceleration. The default function starts a test guest of a few instructions. */
   readonly find?: () => Promise<Acceleration>
   /** Interval between two checks; default 10 min. */
   readonly everyMs?: number
@@ -14,9 +14,9 @@ export interface AccelerationWatchOptions {
 }
 
 /**
- * Checks at intervals whether guests can use kvm, because its module may be loaded later and /dev/kvm may begin to
- * hang. A running guest keeps its acceleration. kvm is given up only after two failed checks in a row, because a single
- * check may fail on a busy host.
+ * Checks at intervals whether guests can use kvm, because the kernel module can be loaded later and /dev/kvm can begin
+ * to hang. A running guest keeps its acceleration. kvm is given up only after two failed checks in a row, because a
+ * single check can fail on a busy host.
  */
 export class AccelerationWatch {
   readonly #looking = new SingleFlight()

@@ -7,7 +7,7 @@ export interface Acceleration {
   readonly kind: 'kvm' | 'tcg'
   /** Reason why kvm is not used; empty for kvm. */
   readonly reason: string
-  /** Id of the group that may open /dev/kvm. */
+  /** Id of the group that is allowed to open /dev/kvm. */
   readonly groupId?: number
 }
 
@@ -16,7 +16,7 @@ const probeTimeoutMs = 3000
 const groupAccess = 0o060
 
 /**
- * Returns kvm if the processor supports it and a test guest runs with it. The test guest is needed because /dev/kvm may
+ * Returns kvm if the processor supports it and a test guest runs with it. The test guest is needed because /dev/kvm can
  * hang. It is only started on a processor with support for kvm.
  */
 export async function findAcceleration(): Promise<Acceleration> {

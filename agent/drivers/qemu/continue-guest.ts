@@ -23,14 +23,14 @@ export function isPausedByMove({ arriving, leaving }: RunPaths): boolean {
   return existsSync(arriving) || existsSync(leaving)
 }
 
-/** Marks a guest that its move is about to pause, or may have paused. Then every start of the guest continues it. */
+/** Marks a guest that its move is about to pause, or may have paused. Each later start then continues it. */
 export function markLeaving({ leaving }: RunPaths): void {
   writeFileSync(leaving, '', { mode: 0o600 })
 }
 
 /**
  * Lets the guest of an existing QEMU run. A file in the run directory (`arriving` or `leaving`) proves that this QEMU
- * has the guest's present memory. Only the host that owns the guest may call this.
+ * has the guest's present memory. Call this only on the host that owns the guest.
  * @returns false if the guest cannot continue and must be booted
  * @throws if QEMU still refuses after some time; it then still has the memory
  */

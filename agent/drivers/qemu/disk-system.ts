@@ -14,7 +14,7 @@ export const plainSystem: DiskSystem = { os: 'linux', firmware: 'bios', secureBo
 
 const mostBytes = 4096
 
-/** Reads what the system on a volume requires. The volume may be from a foreign backup. Default: `plainSystem`. */
+/** Reads what the system on a volume requires. The volume can be from a foreign backup. Default: `plainSystem`. */
 export async function readDiskSystem(volume: string): Promise<DiskSystem> {
   const text = await readPlainText(systemOf(volume), mostBytes)
   return text === undefined ? plainSystem : parseDiskSystem(text)

@@ -15,7 +15,7 @@ interface Answer {
 }
 
 const everyMs = 60_000
-/** Maximum age in ms of a guest agent's answer. Until then, the answer is returned again without a new query. */
+/** Maximum age in ms of a guest agent's answer. A younger answer is returned without a new query. */
 const freshMs = 2000
 /** Time in ms that a caller waits for a guest agent. */
 const waitMs = 300

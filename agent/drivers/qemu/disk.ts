@@ -67,7 +67,7 @@ export async function trimDisk(volume: string): Promise<void> {
 }
 
 /**
- * Opens the guest's disk, which must be a regular file. The volume may come from a foreign backup. A link or a device
+ * Opens the guest's disk, which must be a regular file. The volume can come from a foreign backup. A link or a device
  * in it could lead to files of the host.
  */
 async function openDisk(volume: string): Promise<FileHandle> {

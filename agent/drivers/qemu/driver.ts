@@ -60,7 +60,7 @@ export interface QemuDriverOptions {
   readonly memoryKills?: MemoryKills
   /** Path of a CD with drivers for Windows. Undefined: this host has no such CD. */
   readonly driversCd?: string
-  /** Finds the acceleration. By default, it starts a test guest of a few instructions. */
+  /** Finds the acceleration. The default function starts a test guest of a few instructions. */
   readonly findAcceleration?: () => Promise<Acceleration>
   readonly log: Logger
 }

@@ -74,7 +74,7 @@ export async function assignInside(
   }
 }
 
-/** Finds the interface by the MAC address that the host gave it, because the guest may rename it. */
+/** Finds the interface by the MAC address that the host gave it, because the guest can rename it. */
 async function findDevice(agent: GuestAgent, mac: string): Promise<string> {
   const found = await agent.ask('guest-network-get-interfaces')
   const interfaces = (Array.isArray(found) ? found : []).map(objectOf)

@@ -3,7 +3,7 @@ import type { Instance } from './plan-seed.js'
 
 /*
  * A system that accepts no hash gets its initial password in clear text. The volume stores the password encrypted with
- * the host's key, because its snapshots and backups may leave the host.
+ * the host's key, because snapshots and backups of the volume can leave the host.
  */
 
 /** Encrypts the initial password of a guest's system. @param keyFile path of the host's key */

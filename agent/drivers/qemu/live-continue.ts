@@ -5,7 +5,7 @@ import { objectOf } from './qmp/messages.js'
 
 /** States of a migration in which QEMU sends memory, or waits before it sends the last part (qapi/migration.json). */
 const unfinished = ['setup', 'cancelling', 'active', 'pre-switchover', 'device', 'wait-unplug']
-/** States of a guest on the source that its migration has paused (RunState in qapi/run-state.json). */
+/** States of a guest that its migration has paused, on the source host (RunState in qapi/run-state.json). */
 export const pausedByMigration: readonly string[] = ['finish-migrate', 'postmigrate']
 /** States from which `continueMachine` lets a guest run. A guest whose memory has arrived completely is `paused`. */
 const paused = ['paused', 'prelaunch', ...pausedByMigration]
@@ -44,7 +44,7 @@ export async function cancelMigration(monitor: QmpConnection): Promise<void> {
 
 /**
  * Lets a guest run that a migration has paused, on the source or the target. Cancels a migration that has not finished.
- * Only the host that owns the guest may call this. Does nothing for a guest that already runs. If QEMU refuses because
+ * Call this only on the host that owns the guest. Does nothing for a guest that already runs. If QEMU refuses because
  * it is still ending the migration, the caller tries again.
  * @returns false if QEMU lacks a part of the guest's memory
  */

@@ -127,7 +127,7 @@ export class QemuLiveMoves implements LiveMoves {
 
   async release(machine: Machine): Promise<void> {
     if (this.#isStopped(machine)) return
-    markLeaving(this.#runOf(machine)) // if this fails, or the agent is killed, a start continues the guest
+    markLeaving(this.#runOf(machine)) // if the next steps fail or the agent is killed, a start continues the guest
     this.#track(machine)
     const context = this.context()
     await context.machines.whileBusy(this.#name(machine), () => continueGuest(context, this.#name(machine)))
@@ -159,7 +159,7 @@ export class QemuLiveMoves implements LiveMoves {
   }
 }
 
-/** Refuses a guest with frozen file systems. Only this host retries the thaw, so the guest would stay frozen. */
+/** Refuses to move a guest with frozen file systems. Only this host retries the thaw; the target would not. */
 function refuseFrozen({ frozen }: RunPaths): void {
   if (existsSync(frozen))
     throw offlineRequired(['its file systems are frozen by a backup or snapshot: try again later'])

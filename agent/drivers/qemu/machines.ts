@@ -221,6 +221,6 @@ export class Machines {
   /** Asks QEMU to end. The caller must check whether QEMU has ended. */
   async quit(name: string): Promise<void> {
     const monitor = await this.monitor(name, endTimeoutMs).catch(() => undefined)
-    await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // QEMU may hang up before it answers
+    await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // QEMU can hang up before it answers
   }
 }

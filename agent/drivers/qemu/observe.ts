@@ -20,7 +20,7 @@ export function observeMachines({ configs, machines, namePrefix, paths, runtime 
   })
 }
 
-/** Returns the host's processors that each guest may use, by the guest's uuid. */
+/** Returns the host's processors that each guest is allowed to use, by the guest's uuid. */
 export function readMachineProcessors({
   cgroups,
   configs,

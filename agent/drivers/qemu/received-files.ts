@@ -7,7 +7,7 @@ const mostVarsBytes = 4 * 1024 ** 2
 
 /**
  * Refuses a volume from another host if its files are too large. A short stream can create large files, because files
- * may consist of holes.
+ * can consist of holes.
  * @throws {BerthError} `bad_stream`
  */
 export async function refuseLarge(volume: string, diskBytes: number): Promise<void> {

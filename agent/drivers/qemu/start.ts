@@ -42,9 +42,9 @@ export interface StartOrder {
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Continues a guest
- * after its move has paused it. Only the host that owns the guest may call this. If a killed agent has left a
- * launch-machine.pl that is about to start the guest, the function waits for this program.
+ * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Continues a guest that
+ * its move has paused. Call this only on the host that owns the guest. If a killed agent has left a launch-machine.pl
+ * that is about to start the guest, the function waits for this program.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
  * then runs.
  */
@@ -105,7 +105,7 @@ async function launch(
     const reason = readReason(paths.runOf(name).log)
     machines.forget(name)
     await clearMachine(context, name)
-    void context.acceleration.look() // the reason may be that kvm no longer works
+    void context.acceleration.look() // a possible reason: kvm no longer works
     throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
   }
 }
@@ -125,7 +125,7 @@ async function startTracked(context: QemuStartContext, machine: Machine, launch:
 
 async function untilGreeted(machines: Machines, name: string, run: RunPaths): Promise<void> {
   await machines.monitor(name, settleTimeoutMs)
-  // QEMU has already created its socket here. Without write access, an attacker in QEMU cannot replace the socket.
+  // The socket already exists. Without write access, an attacker in QEMU cannot replace the socket.
   chownSync(run.work, 0, 0)
   chmodSync(run.work, 0o711)
 }

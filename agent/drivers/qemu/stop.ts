@@ -62,7 +62,7 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
 
 /**
  * Removes the files of the guest's last run, except three files. QEMU's log is only shortened. The file that marks the
- * guest's end is removed by its reader. A launch-machine.pl whose agent was killed may still use the lock.
+ * guest's end is removed by its reader. A launch-machine.pl whose agent was killed can still use the lock.
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)

@@ -4,13 +4,13 @@ import type { ListeningSocket } from '../../host/net/listening-ports.js'
 /** Facts about a guest and the path to one of its ports. */
 export interface ConnectionFacts {
   readonly port: number
-  /** Reason why the guest may not run, as in `policyReasonOf`; undefined if it may run. */
+  /** Reason why the guest is not allowed to run, as in `policyReasonOf`; undefined if it is allowed to run. */
   readonly blockedBy?: 'suspended' | 'expired' | 'traffic_used_up' | 'stopped_for_abuse'
   readonly throttled: boolean
   readonly running: boolean
   /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Address for clients: the guest's public address, or a mapping's. `isThere`: the host has this address. */
+  /** Address for clients: the guest's public address or a mapping's address. `isThere`: the host has this address. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
    * True if the guest's firewall drops packets from the client (`caller`). `hostInside` and `hostOutside`: packets from
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection through the mapping should be tried: no fact known so far makes it fail. */
+/** True if a connection through the mapping should be tried, because no known fact would make it fail. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

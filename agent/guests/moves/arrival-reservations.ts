@@ -92,7 +92,7 @@ export class ArrivalReservations {
   }
 
   /**
-   * Removes the remains of an earlier move to this host, whose end the gateway never reported.
+   * Removes the remains of an earlier move to this host if the gateway has not reported the end of that move.
    * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation of the guest has not
    * ended
    */
@@ -104,7 +104,7 @@ export class ArrivalReservations {
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
-    // An earlier move may have taken the guest away from this host. Its operation could delete the arriving guest.
+    // An earlier move may have taken the guest away from this host. That move could still delete the arriving guest.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     await this.live.endArriving(uuid)
     store.remove(uuid)

@@ -41,7 +41,7 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
   await checkTarget(context, step)
 }
 
-/** Sends the changes of a running guest since the last round. @param has snapshots that the target has */
+/** Sends the changes on a running guest's disk since the last round. @param has snapshots that the target has */
 export async function sendRound(
   context: BackupContext,
   step: Move,
@@ -80,7 +80,7 @@ export interface PausedEnd {
 
 /**
  * Sends the last increment and the manifest of a stopped guest. When this resolves, the target has the whole guest.
- * @throws {BerthError} `move_too_slow` if it takes too long
+ * @throws {BerthError} `move_too_slow` if the transfer takes longer than `withinMs`
  */
 export async function copyStopped(parts: CopyParts, step: Move, withinMs = lastMs): Promise<void> {
   const deadline = AbortSignal.timeout(withinMs)

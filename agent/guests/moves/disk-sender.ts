@@ -57,7 +57,7 @@ export class DiskSender {
 
   /**
    * Turns the snapshot into the guest's disk on the target. When this resolves, the target has the whole guest. With
-   * `live`, the guest's memory is still missing.
+   * `live`, it has everything except the guest's memory.
    */
   async finish(id: string, manifest: Manifest, live = false): Promise<void> {
     await this.#sendManifest({ kind: 'finish', id, ...(live && { live }) }, manifest)

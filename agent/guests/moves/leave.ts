@@ -4,7 +4,7 @@ import type { StepContext } from '../../operations/types.js'
 import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
 import type { GuestStore } from '../record/guest-store.js'
 
-/* Changes of a guest's ownership on the source host of a move. Each function is one transaction of the database. */
+/* This file changes a guest's ownership on the source host of a move. Each function is one transaction. */
 
 export interface LeavingDetails {
   /** True if the guest was meant to run before the move stopped it. */
@@ -19,7 +19,7 @@ const lookMs = 100
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped for its move. From now on, this host may start the guest only if the gateway
+ * Records that the guest is being stopped for its move. From now on, this host starts the guest only if the gateway
  * decides that it stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
  */
 export function leave(

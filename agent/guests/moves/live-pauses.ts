@@ -29,8 +29,8 @@ export interface BegunPause extends LiveGuest {
 
 /**
  * Guests that this agent has paused for the last part of their move. A guest that is not handed over runs again at its
- * deadline and when the agent stops. This does not depend on its operation, which may wait, for example for space for
- * the journal.
+ * deadline and when the agent stops. This does not depend on its operation, which can be waiting, for example until the
+ * journal has space.
  */
 export class LivePauses {
   readonly #pauses = new Map<string, KnownPause>()

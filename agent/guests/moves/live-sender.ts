@@ -13,7 +13,7 @@ import { refuseShortTicket } from './ticket-key.js'
 /** Minimum time in ms for which the move's ticket must still be valid while the memory is sent. */
 const ticketNeededMs = 10 * 60_000
 
-/** Sends virtual machines while they run. Their memory passes through this agent, so the transfer ends with it. */
+/** Sends virtual machines while they run. Their memory passes through this agent: the transfer ends with the agent. */
 export class LiveSender {
   readonly #pauses: LivePauses
 
@@ -87,8 +87,8 @@ export class LiveSender {
   }
 
   /**
-   * Records that the target has the whole guest. From then on, only the gateway decides where the guest runs.
-   * @throws {BerthError} `connection_lost`, `memory_not_sent` if the guest may be running here again. Can be repeated.
+   * Records that the target has the whole guest. Then only the gateway decides where the guest runs. Can be repeated.
+   * @throws {BerthError} `connection_lost`, or `memory_not_sent` if the guest possibly runs here again
    */
   async handOver(step: Move): Promise<void> {
     const { store } = this.parts.context
@@ -96,7 +96,7 @@ export class LiveSender {
     const { live, machine } = this.#find(step)
     this.#pauses.get(step)
     await live.checkPaused(machine, 'sent')
-    this.#pauses.get(step) // its time may have run out during the check
+    this.#pauses.get(step) // throws if the pause has ended during the check
     handOver(store, step)
     this.#pauses.end(step)
   }

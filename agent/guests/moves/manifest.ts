@@ -77,7 +77,7 @@ function checkSchedule(field: string, { enabled, intervalHours, time, firstDay }
 }
 
 /**
- * Limits the values of a manifest that raise the guest's disk limit, because a hostile host may send any values.
+ * Limits the values of a manifest that raise the guest's disk limit, because a hostile host can send any values.
  * @param arrivedBytes length of the received streams; honest values cannot be larger
  */
 export function boundSpace(manifest: Manifest, arrivedBytes: number): Manifest {
@@ -105,7 +105,7 @@ export function sealManifest(
   }
 }
 
-/** Picks the fields that move with a guest. A manifest from another host may contain further fields. */
+/** Picks the fields that move with a guest. A manifest from another host can contain further fields. */
 function movedPart(document: MovedDocument): MovedDocument {
   return Object.fromEntries(movedFields.map((field) => [field, document[field]])) as unknown as MovedDocument
 }

@@ -16,7 +16,7 @@ export class OwnerDecisions {
   ) {}
 
   /**
-   * Applies a decision of the gateway: this host owns the guest, or does not own it. Decisions may be repeated or late.
+   * Applies a decision of the gateway: this host owns the guest, or does not own it. Decisions can be repeated or late.
    * @throws {BerthError} `not_found` if this host should be the owner, but does not have the guest completely
    */
   async appoint(request: AppointOwnerRequest): Promise<void> {

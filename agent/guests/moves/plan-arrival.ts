@@ -9,7 +9,7 @@ export interface MovedMapping {
 
 /** Facts about the addresses and ports of the target host. */
 export interface PortFacts {
-  /** True if the target has this address and may map ports of it. */
+  /** True if the target has this address and is allowed to map its ports. */
   readonly hasAddress: (hostIp: string) => boolean
   /** Takes the host ports of the mapping if they are free. @returns whether they were free */
   readonly tryTake: (mapping: CheckedMapping) => boolean

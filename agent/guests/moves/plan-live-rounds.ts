@@ -8,14 +8,14 @@ import { smallBytes, type SentDisk } from './plan-copy-rounds.js'
  */
 
 const mib = 1024 * 1024
-/** Time in ms that the last changes of the disk may take, while the guest is paused. */
+/** Time in ms that the transfer of the disk's last changes may take, while the guest is paused. */
 const leftMs = 1000
 /** Maximum number of successive large rounds. */
 const mostLarge = 10
 /** Time in ms after which a move fails if its guest, slowed down as much as possible, changes its memory too fast. */
 const stallMs = 5 * 60_000
 
-/** Returns how many bytes of changes may be left when the guest is paused: as many as can be sent in about a second. */
+/** Returns the maximum bytes of unsent changes at the pause of the guest. They can be sent in about a second. */
 export function planLeftBytes({ bytes, tookMs }: SentDisk, bandwidthMbps: number): number {
   const measured = (bytes / Math.max(1, tookMs)) * leftMs
   const limit = bandwidthMbps === 0 ? Infinity : (bandwidthMbps * 1000 * leftMs) / 8
@@ -32,7 +32,7 @@ export function countLarge(large: number, { bytes }: SentDisk, leftBytes: number
   )
 }
 
-/** Least memory that was left to send while the guest was slowed down as much as possible, and its time. */
+/** Lowest amount of unsent memory at maximum slowdown of the guest, and the time at which it was reached. */
 export interface Stall {
   readonly leastBytes: number
   readonly sinceMs: number

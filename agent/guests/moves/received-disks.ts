@@ -12,9 +12,9 @@ import { findRound } from './round-ids.js'
  */
 
 const gib = 1024 ** 3
-/** A btrfs stream may be longer than its data, because it also describes each file. */
+/** A btrfs stream can be longer than its data, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Number of snapshots that may each have all data of the disk: the oldest one, the newest round and the next round. */
+/** Number of snapshots that can each have all data of the disk: the oldest one, the newest round and the next round. */
 const diskFactor = 3
 /** Maximum number of snapshots that the target keeps for the rounds of a move. */
 const maxRounds = 10
@@ -46,8 +46,9 @@ export function noteReceived(store: GuestStore, uuid: string, moveId: string, di
 }
 
 /**
- * Adds a received snapshot. The newest round replaces the earlier rounds of its move: the source sends the next round
- * as the difference to it. It contains their data, so their lengths are added, up to that of a whole disk.
+ * Adds a received snapshot. The newest round replaces the earlier rounds of its move, because the next round is sent as
+ * the difference to the newest one. The newest round contains all data of the earlier rounds. Its length is therefore
+ * the sum of all lengths, but at most that of a whole disk.
  */
 export function planReceived(
   received: ReceivedDisks,

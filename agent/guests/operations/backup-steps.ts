@@ -13,7 +13,7 @@ export interface BackupInput extends TargetInput {
   description: string
 }
 
-/** Timeout in ms of the removal of a failed backup's data. The timeout is short, because the target may be failing. */
+/** Timeout in ms of the removal of a failed backup's data. The timeout is short, because the target can be failing. */
 const takeBackMs = 60_000
 
 /** Returns the steps that create the reserved backup. The backup is valid after its verification. */
@@ -21,7 +21,7 @@ export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Takes the snapshot to send. Keeps unrecorded snapshots, because they may belong to another operation. */
+/** Takes the snapshot to send. Keeps unrecorded snapshots, because they can belong to another operation. */
 function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

@@ -157,7 +157,7 @@ function modeStep(store: GuestStore): Step<BootInput> {
   }
 }
 
-/** Makes the new boot source final. Later failures do not restore the previous source, which may no longer exist. */
+/** Makes the new boot source final. Later failures do not restore the previous source, which can be deleted by then. */
 function commitStep(context: DiskContext): Step<BootInput> {
   return {
     name: 'commit',

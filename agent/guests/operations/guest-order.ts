@@ -13,8 +13,8 @@ export function guestSubject(uuid: string): SubjectRef {
 
 /**
  * Checks and accepts a request for an operation on a guest. Refuses it if the guest does not exist or is being deleted.
- * @param order `check` runs inside `reserve`, and throws to refuse the request. With `allowsFenced`, the guest may be
- * an old copy of a guest that belongs to another host now. With `allowsDeleted`, it may be marked as deleted.
+ * @param order `check` runs inside `reserve`, and throws to refuse the request. `allowsFenced` accepts an old copy of a
+ * guest that belongs to another host now. `allowsDeleted` accepts a guest that is marked as deleted.
  * @throws {BerthError} `invalid_field`; the returned `reserve` throws `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(

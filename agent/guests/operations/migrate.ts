@@ -165,7 +165,7 @@ function stopUnlessLive(context: BackupContext): MoveStep {
   }
 }
 
-/** Older agents have a step `last` instead. After a rollback, they run a live move again, and stop its guest. */
+/** Older agents do not know this step's name. After a rollback, they run a live move again and stop its guest. */
 function lastStep(parts: CopyParts, live: LiveSender): MoveStep {
   return {
     name: 'last_changes',
@@ -204,7 +204,7 @@ function removal(context: BackupContext): MoveStep {
   }
 }
 
-/** Ends the guest's process, and retries until this succeeds. It may be paused, with the guest's memory. */
+/** Ends the guest's process; retries until this succeeds. The process can be paused and hold the guest's memory. */
 async function endProcess({ store, machines }: BackupContext, { subject, signal, log }: StepContext<unknown>) {
   const record = store.find(subject.id)
   if (!record) return

@@ -6,7 +6,7 @@ const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
 /**
- * Returns the used disk space in bytes that is recorded with a backup. `countedBytes` includes snapshots, so it may
+ * Returns the used disk space in bytes that is recorded with a backup. `countedBytes` includes snapshots, so it can
  * exceed the disk size. The result is at most the disk size, because the data of a backup always fits on the disk.
  */
 export function planUsedBytes(countedBytes: number, record: { limitBytes: number; extraBytes: number }): number {
@@ -14,12 +14,12 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns the bytes that the backed-up disk used. For older backups, the number may also include snapshots. */
+/** Returns the bytes that the backed-up disk used. For older backups, the number can also include snapshots. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
 
-/** Returns the space in bytes that fetching a backup may take. Small files are first written without their holes. */
+/** Returns the space in bytes that a fetched backup can take. Small files are first written without their holes. */
 export function planFetchedBytes(size: BackupSize): number {
   const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size
   const writtenBytes = Math.max(0, sizeBytes - savedBytes) + planMovedBytes(size)
@@ -29,7 +29,7 @@ export function planFetchedBytes(size: BackupSize): number {
 
 /** Returns the bytes (for older backups, an estimate) that a restore needs temporarily to make files share data. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
-  const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` may also count snapshots
+  const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` can also count snapshots
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
 }
 
@@ -43,13 +43,13 @@ export interface RestoredUse {
 }
 
 /**
- * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data may count more than
+ * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data can count more than
  * before, for example if this host lacks an image that contains the same data. With the raised limit, the guest has as
  * much free space as the backed-up guest had. This limit is at most twice the disk size.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
-  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // `originalBytes` may include snapshots
+  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // `originalBytes` can include snapshots
   const extraBytes = Math.max(0, usedBytes - soldBytes)
   const mostBytes = originalBytes === undefined ? 0 : limitBytes
   return extraBytes > mostBytes ? undefined : extraBytes

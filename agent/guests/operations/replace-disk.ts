@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
   }
 }
 
-/** Makes the step run only for a guest that should and may run. If it gets suspended meanwhile, it stays stopped. */
+/** Runs the step only if the guest should run and is allowed to. After a new suspension, the guest stays stopped. */
 export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(store.get(at.subject.id))) await step.run(at)

@@ -71,7 +71,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
 const workBytes = 16 * 1024 ** 2
 
 /**
- * Runs work that writes to the guest's disk. The disk may be full, so its limit is raised during the work. A running
+ * Runs work that writes to the guest's disk. The disk can be full, so its limit is raised during the work. A running
  * guest must be frozen before, because it could use the additional space itself. After a crash, the reconciler restores
  * the limit.
  */
@@ -88,7 +88,7 @@ export async function withRoom<T>(context: DiskContext, uuid: string, work: () =
 
 /**
  * Records by how much the guest's disk limit must rise when the restored volume becomes its disk. Data that the
- * backed-up guest shared with an image may now count towards the limit. The restored volume must be complete.
+ * backed-up guest shared with an image can now count towards the limit. The restored volume must be complete.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
@@ -103,8 +103,8 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 /**
  * Lowers the disk limit when the kernel has freed the discarded volume. If this takes long, the reconciler lowers the
  * limit later. If the limit were lowered at once, a running guest would find its disk full.
- * @param change new `extraBytes` of the guest. If they are lower, the difference is added to `fetchedBytes`, so that
- * the disk limit stays the same until the volume is freed.
+ * @param change new `extraBytes` of the guest. If they are lower than before, the difference is added to
+ * `fetchedBytes`. The disk limit then stays the same until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

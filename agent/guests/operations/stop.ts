@@ -38,7 +38,7 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** Keeps a guest that a user has stopped from starting when its suspension ends. Joins the caller's transaction. */
+/** Forgets that the guest ran before its suspension, because a user has stopped it. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }

@@ -1,12 +1,12 @@
 /*
- * Decides which host may run a guest while guests move between hosts (docs/design/moving-guests.md). The functions are
- * pure: `test/operations/ownership-model.test.ts` explores all their sequences.
+ * Decides which host is allowed to run a guest while guests move between hosts (docs/design/moving-guests.md). The
+ * functions are pure: `test/operations/ownership-model.test.ts` explores all their sequences.
  */
 
 /**
  * - `absent`: the host has no valid copy of the guest, but remembers the generation.
- * - `owner`: the host owns the guest and may start it.
- * - `leaving`: the host still owns the guest, and has begun to stop it for a move, which may fail.
+ * - `owner`: the host owns the guest and is allowed to start it.
+ * - `leaving`: the host still owns the guest, and has begun to stop it for a move, which can still fail.
  * - `handed_over`: the complete guest is on the target. Only the gateway decides now who owns it.
  * - `arriving`: the host receives the guest and does not own it yet.
  * - `fenced`: the host has a copy, but the guest belongs to another host. The copy is never started.
@@ -85,7 +85,7 @@ function planExpect(known: Ownership, { moveId, generation }: MoveStep): Ownersh
   return { next: { role: 'arriving', generation, moveId }, effect: isOther ? 'discard' : 'none' }
 }
 
-/** Messages of the gateway may be repeated or late. Only a generation above the known one takes effect. */
+/** Messages of the gateway can be repeated or late. Only a generation above the known one takes effect. */
 function planAppoint(
   known: Ownership,
   { generation, isOwner }: { generation: number; isOwner: boolean },

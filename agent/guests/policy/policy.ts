@@ -39,7 +39,7 @@ export function isAllowedToRun(judged: PolicyFacts): boolean {
   return blocksOf(judged).every((block) => block === 'suspended' && onlyCutOff)
 }
 
-/** True if the guest should and may run. */
+/** True if the guest should run and is allowed to run. */
 export function mayRun(record: PolicyFacts & Pick<GuestRecord, 'wanted'>): boolean {
   return record.wanted === 'running' && isAllowedToRun(record)
 }
@@ -65,8 +65,8 @@ export function checkAllowed(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a start by the agent itself, for example after a reboot of the host, if the guest may not run. A guest that
- * an administrator has suspended in mode `network` may run.
+ * Refuses a start by the agent itself, for example after a reboot of the host, if the guest is not allowed to run. A
+ * guest that an administrator has suspended in mode `network` is allowed to run.
  * @throws {BerthError} `policy_blocked`
  */
 export function checkAllowedToRun(judged: PolicyFacts): void {

@@ -18,7 +18,7 @@ export class ProcessorPlaces {
 
   #online: readonly number[]
 
-  /** @param readOnline returns the processors that guests may use now, in ascending order */
+  /** @param readOnline returns the processors that guests are allowed to use now, in ascending order */
   constructor(private readonly readOnline: () => readonly number[]) {
     this.#online = readOnline()
   }
@@ -73,7 +73,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * After the host's processors changed, chooses others for guests with an offline processor or a wrong number of them.
+   * After the host's processors changed, chooses other processors for guests with an offline one, or with a wrong
+   * number of processors.
    * @returns uuids of these guests
    */
   #followHost(): string[] {

@@ -9,11 +9,11 @@ export interface Comparison {
   /** The reason why the guest stopped, if the driver has reported it. */
   readonly ended: StopCause | undefined
   /**
-   * True if the guest must not be started yet: it was started too often recently, or the driver may still report why
+   * True if the guest must not be started yet: it was started too often recently, or the driver can still report why
    * the guest stopped.
    */
   readonly held: boolean
-  /** True if the guest may not run, for example because its quota is used up or it has expired. */
+  /** True if the guest is not allowed to run, for example because its quota is used up or it has expired. */
   readonly blocked: boolean
 }
 
@@ -23,7 +23,7 @@ export type GuestRepair =
   | { kind: 'start'; uuid: string }
 
 /**
- * Plans repairs where the host differs from the journal. Never stops a running guest, because the journal may be wrong.
+ * Plans repairs where the host differs from the journal. Never stops a running guest, because the journal can be wrong.
  * Records such a guest as running instead.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {

@@ -5,7 +5,7 @@ const maxBackoffMs = 300_000
 /** Time in ms for which a start counts. Each counted start doubles the wait before the next start. */
 const windowMs = 600_000
 
-/** Decides how soon a stopped guest that should be running may be started again. */
+/** Decides when a stopped guest that should be running is started again. */
 export class RestartPolicy {
   readonly #missingSince = new Map<string, number>()
   readonly #starts = new Map<string, number[]>()

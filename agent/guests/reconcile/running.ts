@@ -97,7 +97,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/** Returns texts that differ for each run of the guest, and after a change of its record or its IPv6 addresses. */
+/** Returns texts that change when the guest is started again, or when its record or IPv6 addresses change. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

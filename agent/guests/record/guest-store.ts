@@ -123,7 +123,7 @@ export class GuestStore {
     if (taken) throw conflict('name_conflict', `name: a container named ${name} already exists`)
   }
 
-  /** Returns the position for one more mapping of the guest. Positions are ascending, but may have gaps. */
+  /** Returns the position for one more mapping of the guest. Positions are ascending, but can have gaps. */
   nextPosition(uuid: string): number {
     const last = this.changes.db
       .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')
@@ -205,7 +205,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Reads a record. Does not cache it in a transaction: after a rollback, another change may get the same revision. */
+  /** Reads a record. Does not cache it in a transaction: after a rollback, another change can get the same revision. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

@@ -71,7 +71,7 @@ export interface TrafficLimit {
   resetDay: number
 }
 
-/** Facts that decide whether the guest may run. policy.ts derives the consequences. */
+/** Facts that decide whether the guest is allowed to run. policy.ts derives the consequences. */
 export interface GuestPolicy {
   /** True if `expiresAtMs` has passed. */
   expired: boolean
@@ -85,7 +85,7 @@ export interface GuestPolicy {
   expiredForMs?: number
 }
 
-/** An administrator's decision that the guest may not be used (docs/design/suspension.md). */
+/** An administrator's decision that nobody is allowed to use the guest (docs/design/suspension.md). */
 export interface GuestSuspension {
   mode: SuspensionMode
   /** Reason that the provider sees. */
@@ -166,7 +166,7 @@ export interface GuestDocument {
   devices: readonly GuestDevice[]
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
-  /** Maximum number of snapshots; 0: the guest may have no snapshots. */
+  /** Maximum number of snapshots; 0: the guest cannot have snapshots. */
   snapshotLimit: number
   /** Snapshots of the guest, oldest first. */
   snapshots: readonly SnapshotRecord[]
@@ -234,7 +234,7 @@ export interface GuestRecord extends GuestDocument {
   /** Encrypted `Login`; null if the guest has no login. */
   login: string | null
   portMappings: PortMapping[]
-  /** Public addresses, each mapped one-to-one to the guest. The guest's own connections use the first as source. */
+  /** Public addresses, each mapped one-to-one to the guest. The guest's own connections leave from the first one. */
   publicIpv4s: string[]
   /** IPv6 addresses in canonical form (RFC 5952). */
   ipv6Addresses: string[]

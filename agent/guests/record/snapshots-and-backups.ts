@@ -8,13 +8,13 @@ export interface SnapshotRecord {
   /** Bytes that counted towards the guest's disk limit when the snapshot was taken. 0: not known. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown. Snapshots in other states belong to operations that may still fail. */
+  /** Only `ready` snapshots are shown. Snapshots in other states belong to operations that can still fail. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
 /** Space that the snapshots of a guest retain in the pool (docs/design/storage.md). */
 export interface SnapshotSpace {
-  /** Maximum bytes that all snapshots together may retain; 0 means the default, a multiple of the disk size. */
+  /** Maximum bytes that all snapshots together can retain; 0 means the default, a multiple of the disk size. */
   limitBytes: number
   /** Upper bound of the bytes that all snapshots together retain. */
   retainedBytes: number
@@ -38,7 +38,7 @@ export interface SnapshotSchedule {
   intervalHours: number
   /** Time of day of the first run, `HH:MM` in the host's time zone; empty if the schedule was never set. */
   time: string
-  /** Number of scheduled snapshots that are retained; 0 means as many as the guest may have. */
+  /** Number of scheduled snapshots that are retained; 0 means the guest's snapshot limit. */
   retention: number
   /**
    * A day with a run at `time`, `YYYY-MM-DD` in the host's time zone. The time between this run and any other run is a

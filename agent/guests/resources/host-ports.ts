@@ -36,7 +36,7 @@ export class HostPorts {
 
   /**
    * Reserves ports that a change in progress has freed, so that no other guest gets them.
-   * @returns a function that releases the ports and may be called repeatedly
+   * @returns a function that releases the ports and can be called repeatedly
    */
   hold(span: PortSpan): () => void {
     this.#held.add(span)
@@ -79,7 +79,7 @@ export class HostPorts {
   }
 }
 
-/** Enforces the limit of ports only for changes that add ports, because a guest may already exceed a lowered limit. */
+/** Enforces the limit of ports only for changes that add ports, because a guest can already exceed a lowered limit. */
 function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: number): void {
   const asked = sum(wanted.map(({ length }) => length))
   const grows = asked > (replaced ? lengthOf(replaced) : 0)
@@ -88,7 +88,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Checks that the mappings, together with one more, have at most as many ports as the caller may map.
+ * Checks that the mappings and one additional mapping do not have more ports than the caller can map.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(

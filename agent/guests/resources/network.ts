@@ -3,7 +3,7 @@ import type { WantedNetwork } from '../../network/contract.js'
 import { ratesOf } from '../policy/policy.js'
 import type { GuestRecord } from '../record/record.js'
 
-/** True if the guest may connect to port 25 of other hosts. */
+/** True if the guest is allowed to connect to port 25 of other computers. */
 export function sendsMail({ security }: GuestRecord, { security: { close_smtp: closed } }: AgentConfig): boolean {
   return security.smtp === 'default' ? !closed : security.smtp === 'open'
 }

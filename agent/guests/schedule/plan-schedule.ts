@@ -21,7 +21,7 @@ const clockChangeMs = 24 * hourMs
 
 /**
  * Plans a change of the schedule. If interval and time of day do not change, the next runs do not change either. A
- * client may therefore set the same schedule every day.
+ * client can therefore set the same schedule every day.
  * @throws {BerthError} `missing_field` if the schedule is enabled without an interval
  */
 export function planSchedule<Schedule extends SnapshotSchedule>(

@@ -13,7 +13,7 @@ type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>
 
 export const hourMs = 3_600_000
 
-/** Returns the time of the first run after `afterMs`. `afterMs` may also be before the schedule's first day. */
+/** Returns the time of the first run after `afterMs`. `afterMs` can also be before the schedule's first day. */
 export function nextSlotMs(grid: Grid, afterMs: number, time: TimeFormat): number {
   const stepMs = grid.intervalHours * hourMs
   const originMs = Date.parse(`${grid.firstDay}T${grid.time}:00Z`)
@@ -35,7 +35,7 @@ function wallMs(ms: number, time: TimeFormat): number {
   return Date.parse(`${time.format(ms).replace(' ', 'T')}Z`)
 }
 
-/** Returns the times at which the clocks show `wall`. @param twice true: also returns the second time, if any */
+/** Returns the times at which the clocks show `wall`. @param twice true: both times, if the clocks show it twice */
 function instantsOf(wall: number, twice: boolean, time: TimeFormat): number[] {
   const first = time.parse(new Date(wall).toISOString().slice(0, 19)) ?? Infinity
   return twice && wallMs(first + hourMs, time) === wall ? [first, first + hourMs] : [first]

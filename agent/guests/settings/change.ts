@@ -54,7 +54,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Handles a repeated request. Applies the change, because the agent may have ended before it did this. */
+/** Handles a repeated request. Applies the change again, because the first call possibly did not apply it. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)

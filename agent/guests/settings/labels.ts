@@ -45,8 +45,8 @@ export function setLabels(
 }
 
 /**
- * Writes the host name that the guest gets at its next start. This may fail, because the guest can change its files. A
- * failure is only logged: the name in Berth changes anyway.
+ * Writes the host name that the guest gets at its next start. The write can fail, because the guest controls its files.
+ * A failure is only logged: the name in Berth changes anyway.
  */
 async function setHostname(
   { machines, log }: Pick<GuestContext, 'machines' | 'log'>,

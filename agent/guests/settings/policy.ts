@@ -6,8 +6,8 @@ import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } fro
 import { parseTime, parseTrafficLimit, type TrafficChange } from '../parse-settings.js'
 
 /**
- * Changes a guest's quota, expiry and suspension, which decide whether the guest may run. Each call returns when the
- * change has taken effect.
+ * Changes a guest's quota, expiry and suspension, which decide whether the guest is allowed to run. Each call returns
+ * when the change has taken effect.
  */
 export class PolicySettings {
   constructor(
@@ -67,7 +67,7 @@ export class PolicySettings {
     })
   }
 
-  /** Ends the guest's suspension by an administrator. If there are other reasons, it stays suspended. */
+  /** Ends a suspension that an administrator has set. For other reasons, the guest stays suspended. */
   unsuspend(target: Target): Promise<GuestRecord> {
     return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
   }

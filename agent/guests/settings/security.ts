@@ -12,7 +12,7 @@ export interface SecurityChange {
 }
 
 /**
- * Sets how the abuse watch treats the guest, and whether the guest may connect to port 25 of other hosts.
+ * Sets how the abuse watch treats the guest, and whether the guest is allowed to connect to port 25 of other computers.
  * @throws {BerthError} `invalid_field`, and those of `changeGuest`
  */
 export function setSecurity(context: GuestContext, target: Target, wanted: SecurityChange): Promise<GuestRecord> {

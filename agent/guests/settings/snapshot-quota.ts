@@ -18,8 +18,8 @@ interface Parts {
 }
 
 /**
- * Sets how many snapshots the guest may have, and how much space all of them together may retain. Existing snapshots
- * beyond the limits stay. No new snapshot is taken until there is room.
+ * Sets the maximum number of the guest's snapshots, and the maximum space that all of them together retain. Existing
+ * snapshots beyond the limits stay. No new snapshot is taken until there is room.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`, and those of `changeGuest`
  */
 export async function setSnapshotQuota(

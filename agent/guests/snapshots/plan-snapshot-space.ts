@@ -11,7 +11,7 @@ export const defaultSpaceDisks = 2
 
 type SpaceSettings = Pick<GuestRecord, 'snapshotSpace' | 'spec'>
 
-/** Returns the bytes that all snapshots of a guest together may retain. */
+/** Returns the maximum bytes that all snapshots of a guest together are allowed to retain. */
 export function planSpaceLimit({ snapshotSpace, spec }: SpaceSettings): number {
   return snapshotSpace.limitBytes || defaultSpaceDisks * spec.limits.diskGb * gib
 }
@@ -46,7 +46,7 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 
 /**
  * Returns the bytes by which the disk limit is raised right after a snapshot. These are the measured bytes, but at most
- * the space limit of snapshots plus the disk size, because a guest may already use more than the size of its disk.
+ * the space limit of snapshots plus the disk size, because a guest can already use more than the size of its disk.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes

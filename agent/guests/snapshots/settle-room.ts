@@ -3,7 +3,7 @@ import type { GuestContext } from '../context.js'
 /**
  * Records that a restore or a reinstall no longer needs a higher disk limit. Waits until the kernel has freed the
  * discarded volume, because the guest would otherwise find its disk full. The caller sets the limit on the host.
- * @param isBusy returns true if an operation that may need the space has begun
+ * @param isBusy returns true if an operation has begun that possibly needs the space
  * @returns false if the volume is not freed yet
  */
 export async function settleRoom(

@@ -50,7 +50,7 @@ export function takeHidden(context: DiskContext, uuid: string, id: string): Prom
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** Takes a snapshot. Raises the disk limit, because data in it that the guest overwrites still counts. */
+/** Takes a snapshot. Raises the disk limit, because the snapshot's data still counts when the guest overwrites it. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record

@@ -13,7 +13,7 @@ async function request(name: string, ...args: (string | bigint | number)[]): Pro
 
 /**
  * Removes a subvolume from the directory tree. The kernel commits the removal and frees the space later, so the
- * subvolume may reappear after a power loss.
+ * subvolume can reappear after a power loss.
  * @throws {CommandError} "Directory not empty" if it contains other subvolumes
  */
 export async function deleteSubvolume(path: string): Promise<void> {

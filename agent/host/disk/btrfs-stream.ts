@@ -29,7 +29,7 @@ export function sendSubvolume(path: string, parent?: string): SendProcess {
 }
 
 /**
- * Creates a subvolume in `directory` from a stream. The stream contains the name, and may come from a hostile host.
+ * Creates a subvolume in `directory` from a stream. The stream contains the name, and can come from a hostile host.
  * Paths in the stream cannot leave `directory` (chroot). However, the stream names the parent and the sources of clones
  * by UUID, and btrfs-receive(8) finds these anywhere on the filesystem. An attacker would have to know the UUIDs.
  */

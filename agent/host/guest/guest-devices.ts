@@ -9,8 +9,8 @@ export function hasGuestDevice(device: GuestDevice): boolean {
 }
 
 /**
- * Creates device nodes for guests, named like the devices. Everyone may open these nodes. The host's own nodes are not
- * suitable: without udev, only the host's root may open them, and no user of a guest is mapped to this root.
+ * Creates device nodes for guests, named like the devices. Everyone can open these nodes. The host's own nodes are not
+ * suitable: without udev, only the host's root can open them, and no user of a guest is mapped to this root.
  */
 export async function ensureDeviceNodes(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o711 })

@@ -4,7 +4,7 @@ import { Socket, type ConnectOpts, type SocketConstructorOpts } from 'node:net'
 import { headBytes, outputRecord, writeHead, type OutputNumber } from '../../../shared/program-output.js'
 import type { Terminal, TerminalCommand, TerminalListener } from '../process/pty.js'
 
-/** Interval in ms. The outputs of an ended program are closed after two intervals in which neither has new bytes. */
+/** Interval in ms. The outputs of an ended program are closed after two intervals without new bytes in any output. */
 const quietMs = 200
 const readBytes = 64 * 1024
 
@@ -125,7 +125,7 @@ class GuestProgram implements Terminal {
     input.write(bytes, () => this.listener.onTaken(bytes.length))
   }
 
-  /** Handles the end of the program. Its children may still have its outputs open, and some output may be unread. */
+  /** Handles the end of the program. Its children can still have its outputs open, and some output can be unread. */
   #ended(code: number): void {
     this.#code = code
     this.#quiet = setInterval(() => {

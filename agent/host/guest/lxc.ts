@@ -92,7 +92,7 @@ export function lxcAttach(
 
 /**
  * Script that starts root's login shell in a container. It runs in the guest, so that only the guest itself reads its
- * /etc/passwd. The first argument may be `setsid -c`, which makes the shell lead a session.
+ * /etc/passwd. The first argument can be `setsid -c`, which makes the shell lead a session.
  */
 const shellScript = `cd "$HOME" 2>/dev/null || cd /
 while IFS=: read -r name _ _ _ _ _ shell; do [ "$name" = root ] && break; done </etc/passwd
@@ -151,7 +151,7 @@ export function lxcShell(container: LxcContainer, { filter, terminals, root }: S
   }
 }
 
-/** Plans a command that shows the container's /dev/console on the command's terminal. No key ends it. */
+/** Plans a command that shows the container's /dev/console on the command's terminal. No key ends the command. */
 export function lxcConsole(container: LxcContainer): TerminalCommand {
   return onTerminal('', ['/usr/bin/lxc-console', ...target(container), '-t', '0', '-e', '-1'])
 }

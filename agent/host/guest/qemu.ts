@@ -108,7 +108,7 @@ const graceMs = 2000
 let stuck: string | undefined
 
 /**
- * Tests an accelerator by a probe, because an accelerator that can be opened may still hang.
+ * Tests an accelerator by a probe, because even an accelerator that can be opened sometimes hangs.
  * @returns undefined if the probe succeeded in time, otherwise the reason for the failure
  */
 export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {

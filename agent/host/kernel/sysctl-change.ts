@@ -30,7 +30,7 @@ export async function changeSysctl(path: string, before: number | undefined, val
 
 /**
  * Restores the original values of kernel settings that this agent no longer needs. Skips a setting if another program
- * has changed it in the meantime, or if another agent in this network namespace may need it.
+ * has changed it in the meantime, or if another agent in this network namespace possibly needs it.
  * @returns paths of the restored settings
  */
 export function releaseSysctls(isUnused: (path: string) => boolean): Promise<string[]> {

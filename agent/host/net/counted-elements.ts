@@ -15,7 +15,7 @@ const [listTable, listSet, listElements] = [1, 2, 3]
 const [elementKey, elementExpression, dataValue, expressionData] = [1, 7, 1, 2]
 const [counterBytes, counterPackets] = [1, 2]
 
-/** Maximum number of attempts. If a set changes during its dump, the dump may be incomplete, and is repeated. */
+/** Maximum number of attempts. If a set changes during its dump, the dump can be incomplete, and is repeated. */
 const attempts = 3
 
 export interface CountedElement<Name extends string> {

@@ -23,7 +23,7 @@ export function findIpv6Addresses(): InterfaceIpv6[] | undefined {
 /** True if all addresses exist in the network namespace of a process, on any interface. Starts no process. */
 export function hasIpv6Addresses(pid: number, addresses: readonly string[]): boolean {
   if (addresses.length === 0) return true
-  // The text is searched instead of parsed, because a guest may have any number of addresses.
+  // The text is searched instead of parsed, because a guest can have any number of addresses.
   const text = `\n${readKernelFile(`/proc/${pid}/net/if_inet6`) ?? ''}`
   return addresses.every((address) => text.includes(`\n${digitsOf(address)} `))
 }

@@ -36,7 +36,7 @@ export type PacketSample =
 
 export interface PacketReport {
   readonly samples: readonly PacketSample[]
-  /** Numbers of sampled packets that were inspected (`seen`), and that were lost because of their number (`lost`). */
+  /** Numbers of sampled packets: inspected ones (`seen`), and ones lost because there were too many (`lost`). */
   readonly seen: number
   readonly lost: number
 }

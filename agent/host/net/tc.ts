@@ -27,7 +27,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // The marker ends an answer. `qdisc show` is not suitable: it lists all devices (iproute2 6.1: the last queried).
+    // The marker ends an answer. `qdisc show` would list all devices, in iproute2 6.1 only the last queried one.
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -7,7 +7,7 @@ import { isGone, parsePids, readKernelFile } from './proc.js'
  * counts as version 1, because limits are set in v1.
  */
 export interface CgroupLayout {
-  /** Version of the memory controller. A host of version 2 may also have v1 hierarchies. */
+  /** Version of the memory controller. A host of version 2 can also have v1 hierarchies. */
   readonly version: 1 | 2
   /** Mount points of all hierarchies of cgroup v1 and v2. Each of them contains a group for every guest. */
   readonly hierarchies: readonly string[]
@@ -85,7 +85,7 @@ export function readTreePids(
 const longPath = 2048
 
 /**
- * Walks a tree and visits each group before and after the groups below it. A guest may nest groups deeper than the
+ * Walks a tree and visits each group before and after the groups below it. A guest can nest groups deeper than the
  * limits of paths and of the call stack. A long path is therefore replaced by a path relative to an open descriptor.
  * The caller must use each path before it requests the next one.
  */

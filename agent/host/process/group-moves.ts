@@ -30,7 +30,7 @@ export class GroupMoves {
 
 /**
  * Finds a cgroup of the process, and checks that the cgroup really contains the process. In a cgroup namespace, the
- * kernel may show a path that is relative to the namespace's root.
+ * kernel sometimes shows a path that is relative to the namespace's root.
  */
 export function findOwnGroup({ controllers, unified }: CgroupLayout, pid: number): string | undefined {
   const text = readKernelFile(`/proc/${pid}/cgroup`) ?? ''

@@ -74,6 +74,6 @@ function open(path: string): number | undefined {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch {
-    return undefined // the file may be forbidden, or missing in a container
+    return undefined // in a container, the file can be forbidden or missing
   }
 }

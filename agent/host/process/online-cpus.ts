@@ -2,8 +2,8 @@ import { parseCpuList } from '../../../shared/cpu-list.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Files at the root of a cgroup hierarchy (v1, v2) that list the processors which its groups may use. If the host is
- * itself a container, these may be fewer than the online processors.
+ * Files at the root of a cgroup hierarchy (v1, v2) that list the processors which groups of the hierarchy are allowed
+ * to use. If the host is itself a container, the list can be shorter than that of the online processors.
  */
 const effectiveFiles = ['cpuset.effective_cpus', 'cpuset.cpus.effective']
 

@@ -40,7 +40,7 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Last use of each tool process, by pid. Ended tools stay for a while, because their changes may be reported late. */
+/** Last use of each tool process, by pid. Ended tools stay for a while, because their changes can be reported late. */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered after its last use: a little more than the timeout of a command. */
 const pidKeptMs = timeoutMs + 5_000
@@ -130,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Output of the tool's other stream may still be unread. Node reads this output before it runs `setImmediate`.
+      // Output of the tool's other stream can still be unread. Node reads this output before it runs `setImmediate`.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

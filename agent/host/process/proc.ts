@@ -50,7 +50,7 @@ function readAll(path: string): string {
   }
 }
 
-/** Parses /proc/pid/stat. The command may contain spaces and `)`, so fields are counted after the last `)`. */
+/** Parses /proc/pid/stat. The command can contain spaces and `)`, so fields are counted after the last `)`. */
 export function parseProcessStat(text: string): ProcessStat {
   const open = text.indexOf('(')
   const close = text.lastIndexOf(')')
@@ -69,7 +69,7 @@ export function findProcess(pid: number): ProcessStat | undefined {
   return text === undefined ? undefined : parseProcessStat(text)
 }
 
-/** Finds a live process. Zombies count as dead, because PID 1 may reap them late. */
+/** Finds a live process. Zombies count as dead, because PID 1 sometimes reaps them late. */
 export function findLiveProcess(pid: number): ProcessStat | undefined {
   const stat = findProcess(pid)
   return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined

@@ -59,7 +59,7 @@ const sameUser = -1
 /**
  * Runs a program on a new pty. The program must close descriptors above 2, because node-pty passes the descriptors of
  * all terminals to programs. Only the native part of node-pty is used. Its JavaScript part discards output that is
- * unread 200 ms after the program's end. It also writes in threads: a late write may reach another terminal.
+ * unread 200 ms after the program's end. It also writes in threads: a late write can reach another terminal.
  * @throws {Error} if no ptys or processes are available
  */
 export function openPty(
@@ -155,7 +155,7 @@ export class Pty implements Terminal {
     }, hangupMs).unref()
   }
 
-  /** Call this when the program has ended. Its output may still be unread, and its children may use the terminal. */
+  /** Call this when the program has ended. Its output can be unread, and its children can still use the terminal. */
   ended(code: number): void {
     this.#code = code
     if (this.#output.closed) return this.#settle()

@@ -8,7 +8,7 @@ export interface SandboxOrder {
   readonly directory: string
   /** Name of a new file in the directory that receives the standard output. */
   readonly output?: string
-  /** Maximum size in bytes of a file that the program may write. */
+  /** Maximum size in bytes of a file that the program writes. */
   readonly mostBytes: number
 }
 

@@ -19,7 +19,7 @@ const compressions: readonly (readonly [magic: string, command: readonly string[
   ['04224d18', ['/usr/bin/lz4', '--decompress', '--stdout']],
 ]
 
-/** Formats that are refused, because they may refer to other files or are not needed. */
+/** Formats that are refused, because they can refer to other files or are not needed. */
 const others: readonly (readonly [magic: string, name: string])[] = [
   ['4b444d56', 'VMDK'],
   ['23204469736b2044', 'VMDK'],

@@ -88,7 +88,7 @@ function planUnits(): ContentStep[] {
 }
 
 /**
- * Configures cloud-init with the modules that a customer's cloud-config may use. Modules for other clouds and
+ * Configures cloud-init with the modules that a customer's cloud-config is allowed to use. Modules for other clouds and
  * distributions would slow down each boot. A separate unit creates the host keys. If cloud-init created them, a reset
  * soon afterwards could leave empty files, with which sshd would never start.
  */

@@ -41,7 +41,7 @@ export async function download(
     const resumed = await transfer.complete()
     return await verified(order, async () => {
       if (!resumed) return false
-      await discardDownload(order.file) // data of an earlier download may belong to another version of the file
+      await discardDownload(order.file) // data of an earlier download can belong to another version of the file
       await transfer.complete()
       return true
     })

@@ -47,7 +47,7 @@ interface TransferParts {
 interface Note {
   readonly url: string
   readonly validator: string
-  /** Boot id of the host. After a reboot, the partial file may have holes, because it is not synced. */
+  /** Boot id of the host. After a reboot, the partial file can have holes, because it is not synced. */
   readonly bootId: string
 }
 
@@ -162,7 +162,7 @@ export class Transfer {
       },
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
-    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write may go on after an abort
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write can continue after an abort
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
     try {

@@ -83,7 +83,7 @@ function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]
 }
 
-/** Patterns of files in /dev, which are not unpacked: the host fills /dev, and only the host may create devices. */
+/** Patterns of files in /dev, which are not unpacked: the host fills /dev, and only the host can create devices. */
 const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
 
 function planTar(compression: string): string[] {

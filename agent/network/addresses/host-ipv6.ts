@@ -85,7 +85,7 @@ export class HostIpv6 {
     for (const device of devices) await this.ip.findInterface(device)
   }
 
-  /** Restores the original values of kernel settings that guests no longer need. @returns these settings */
+  /** Restores the original values of kernel settings that guests no longer need. @returns the restored settings */
   async #release(want: readonly GuestIpv6[]): Promise<string[]> {
     const proxied = proxiedOf(want)
     const use = want.length === 0 ? 'none' : ['some', ...proxied].join()

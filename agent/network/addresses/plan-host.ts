@@ -145,7 +145,7 @@ export interface Ipv6Setting {
   /** Path below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** True if the interface may be deleted before the setting is written. A missing interface is then not an error. */
+  /** True if the interface can be deleted before the setting is written. A missing interface is then not an error. */
   readonly optional?: true
 }
 

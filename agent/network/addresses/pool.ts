@@ -2,7 +2,7 @@ import { BerthError, invalidField } from '../../../shared/errors.js'
 import { formatIpv4, parseIpv4 } from '../subnet.js'
 import { formatIpv6, holds, overlaps, parseIpv6, parseIpv6Network, type Ipv6Network } from './ipv6.js'
 
-/** A public IPv4 address that guests may get. */
+/** A public IPv4 address that guests can get. */
 export interface PoolAddress {
   readonly address: string
   /** Interface of the host on which the address is reachable. */
@@ -26,7 +26,7 @@ export interface Ipv6Prefix {
 
 /** Facts about the host that a pool is checked against. */
 export interface PoolRules {
-  /** Interfaces that a pool may name. */
+  /** Interfaces that a pool is allowed to name. */
   readonly interfaces: ReadonlySet<string>
   /** For each address family: the interface for pool items without one. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
@@ -85,7 +85,7 @@ function parsePoolAddress(item: PoolAddress, at: string, rules: PoolRules): Pool
   }
 }
 
-/** True if a host may have the address: not this-network, loopback, link-local, multicast or reserved (RFC 6890). */
+/** True if a host can have the address: not this-network, loopback, link-local, multicast or reserved (RFC 6890). */
 export function isUnicast(value: number): boolean {
   const first = value >>> 24
   return first > 0 && first !== 127 && first < 224 && value >>> 16 !== 0xa9fe

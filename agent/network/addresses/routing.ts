@@ -178,7 +178,7 @@ export class Routing {
     }
   }
 
-  /** Removes NAT66's private network from the list. `getRouting` shows it as a prefix, so callers may send it back. */
+  /** Removes NAT66's private network from the list. `getRouting` shows it as a prefix, so callers can send it back. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
@@ -228,7 +228,7 @@ export class Routing {
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // A prefix that the host has lost may be replaced, because its addresses do not work anyway.
+    // A prefix that the host has lost can be replaced, because its addresses do not work anyway.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)

@@ -9,7 +9,7 @@ import { listAddresses, listToProbe, planScan, readEdges, type ScanFacts, type S
 export interface ScanRequest {
   /** Addresses to scan: one address, or a network of /24 or smaller. */
   readonly cidr: string
-  /** Interface to scan. Empty: the interface with an address in the network, or else with the default route. */
+  /** Interface to scan. Empty: the one with an address in the network, otherwise the one with the default route. */
   readonly interface: string
   /** Gateway of the addresses. Empty: the host's gateway, if the network contains it. */
   readonly gateway: string
@@ -23,7 +23,7 @@ export interface ScanRequest {
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
-  /** Interfaces that may be used for probes. */
+  /** Interfaces that a scan is allowed to use for probes. */
   readonly interfaces: ReadonlySet<string>
   /** The host's own addresses, which no guest can get. */
   readonly own: ReadonlySet<string>

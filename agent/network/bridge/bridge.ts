@@ -7,7 +7,7 @@ import type { Subnet } from '../subnet.js'
 
 /** Interval in ms at which `ensure` reads the bridge, even if the netlink watch has reported no change. */
 const fullReadMs = 60_000
-/** Time in ms for which changes of interfaces are collected, because several guests may start at once. */
+/** Time in ms for which changes of interfaces are collected, because several guests can start at once. */
 const settleMs = 500
 
 export interface BridgeOptions {
@@ -69,7 +69,7 @@ export class Bridge {
   }
 
   /**
-   * Announces the MAC of the bridge, the guests' default gateway. A guest that was off the bridge may have a wrong one.
+   * Announces the MAC of the bridge, the guests' default gateway. A guest that was off the bridge can have a wrong MAC.
    */
   #announceGateway(): void {
     const { name, subnet } = this.options

@@ -1,4 +1,4 @@
-/** A chain of another program that may drop guests' packets. */
+/** A chain of another program that possibly drops guests' packets. */
 export interface ForeignChain {
   readonly family: 'ip' | 'ip6' | 'inet'
   readonly table: string

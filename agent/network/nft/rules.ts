@@ -197,7 +197,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** Repairs the tables. Must run before the bridge is repaired: no guest may be on the bridge without rules. */
+  /** Repairs the tables. Must run before the bridge is repaired: guests must not be on the bridge without rules. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -234,7 +234,7 @@ class HostRules implements Rules {
     }
   }
 
-  /** Reads the tables only after changes by other programs, and at intervals, because the watch may miss a change. */
+  /** Reads the tables only after changes by other programs, and at intervals, because the watch can miss a change. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     if (!this.#drift.isDue) return this.#tables.adapt(guests)
     return this.#drift.look(async () => {
@@ -272,7 +272,7 @@ function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if the guest has no new address. A new address may still have flows of its former owner. */
+/** True if the guest has no new address. Flows of its former owner can still exist for a new address. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

@@ -131,7 +131,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Finds guests that lack shaping. `thorough` adds all guests with limits, because their rates may be wrong. */
+  /** Finds guests that lack shaping. `thorough` adds all guests with limits, because their rates can be wrong. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())

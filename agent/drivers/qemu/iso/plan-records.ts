@@ -52,8 +52,8 @@ export const joliet: Naming = {
 }
 
 /**
- * Names for Linux. Each entry has a short ISO 9660 name and, as an extension, its original name. The order of the
- * entries is the same by short and by original names. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
+ * Names for Linux. Each entry has a short ISO 9660 name and, as an extension, its original name. Sorting by short names
+ * and sorting by original names give the same order. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
  */
 export function rockRidge(order: readonly IsoEntry[]): Naming {
   return {

@@ -130,7 +130,7 @@ export class QmpConnection {
     }
   }
 
-  /** Parses a line. Skips a guest agent's invalid lines, which may be parts of an answer to an earlier client. */
+  /** Parses a line. Skips a guest agent's invalid lines, which can be parts of an answer to an earlier client. */
   #read(line: string): void {
     try {
       this.#take(parseQmpMessage(clean(line)))

@@ -6,18 +6,18 @@ export type Family = (typeof families)[number]
  * Sets and maps with elements of guests, and the family of their table. The rest of a table is equal for all guests.
  */
 export const guestSets = {
-  /** Set of `device . mac . ipv4`: sources that a guest may use. */
+  /** Set of `device . mac . ipv4`: sources that a guest is allowed to use. */
   guests: 'bridge',
-  /** Set of `device . mac . ipv6`: sources that a guest may use. */
+  /** Set of `device . mac . ipv6`: sources that a guest is allowed to use. */
   guests6: 'bridge',
-  /** Set of `device . mac`, the MAC as a number. A neighbour solicitation from the device may contain no other MAC. */
+  /** Set of `device . mac`, the MAC as a number. Neighbour solicitations from the device cannot contain others. */
   solicitors: 'bridge',
   /** Maps of guests' addresses to firewall chains: `in` for flows that others opened, `out` for the guest's flows. */
   firewall_in: 'inet',
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** Set of the MACs of guests that may connect to port 25 of other machines. */
+  /** Set of the MACs of guests that are allowed to connect to port 25 of other computers. */
   mailers: 'inet',
   /** Maps a guest's address to the guest's number, which `numberOf` derives from its private IPv4 address. */
   owners: 'inet',

@@ -32,7 +32,7 @@ const sides = [
 /**
  * Plans rules that stop guests from connecting to `closed` destinations. The most important destination is a cloud's
  * metadata service. Guests use the host's address, so the service would give them the host's user data and credentials.
- * Port 53 of guests' name servers stays open. Guests may reply to a flow that such a destination has opened.
+ * Port 53 of guests' name servers stays open. Guests can reply to a flow that such a destination has opened.
  */
 export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'

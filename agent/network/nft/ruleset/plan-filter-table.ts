@@ -31,8 +31,8 @@ const addressFamilies = [
 
 /*
  * Plans the filter for packets from and to guests. Anti-spoofing comes first, then the guest's firewall, then these
- * rules: To the host itself, guests may only send replies, and pings to their gateway. All their frames must have the
- * MAC of the gateway as destination. Guests may open connections to computers outside the host. They receive replies,
+ * rules: To the host itself, guests can only send replies, and pings to their gateway. All their frames must have the
+ * MAC of the gateway as destination. Guests can open connections to computers outside the host. They receive replies,
  * and traffic for their mapped ports, public addresses and IPv6 addresses.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
@@ -76,9 +76,9 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 /**
  * Drops packets from outside that have a guest's source address, because answers to them would pass that guest's
  * firewall. IPv6 has no reverse path filter, and on many hosts the filter of IPv4 (rp_filter) is off. The host routes
- * guests' IPv6 addresses to the bridge, so only the bridge may deliver packets from them. Guests' public IPv4 addresses
- * need no rule: the host has these addresses, and the kernel accepts no packets from outside with its own addresses as
- * source.
+ * guests' IPv6 addresses to the bridge, so packets from these addresses are accepted only from the bridge. Guests'
+ * public IPv4 addresses need no rule: the host has these addresses, and the kernel accepts no packets from outside with
+ * its own addresses as source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`

@@ -4,7 +4,7 @@ export interface WatchTablePlan {
   /** Name of the tables with guests' rules, from which the name of the watch table is derived. */
   readonly table: string
   readonly bridge: string
-  /** Ports of login services, at which passwords may be guessed. Connections to them are sampled separately. */
+  /** Ports of login services, where attackers guess passwords. Connections to them are sampled separately. */
   readonly loginPorts: readonly number[]
   /** Ports of UDP services whose answers are larger than the requests. */
   readonly amplifiers: readonly number[]
@@ -137,8 +137,8 @@ function planToGuest(): Item[] {
 }
 
 /**
- * Chains that sample packets. For each chain and address family, one guest may have `perSecond` samples per second, and
- * all guests together may have `all`. The limits `all` of all chains add up to 3,000 samples per second.
+ * Chains that sample packets. For each chain and address family, one guest can cause at most `perSecond` samples per
+ * second, and all guests together at most `all`. The limits `all` of all chains add up to 3,000 samples per second.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },
@@ -149,7 +149,7 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/** Maximum samples of each kind per guest and second. Refusals may have a larger burst: a port scan causes many. */
+/** Maximum samples of each kind per guest and second. Refusals can have a larger burst: a port scan causes many. */
 const perSecond = 10
 const usualBurst = 60
 

@@ -120,7 +120,7 @@ export class ElementIndex {
 
   /**
    * Returns the elements that the guest should have (`want`) and has (`mine`). Leaves out mappings that have not
-   * changed since the last attach, because a guest may have a thousand of them.
+   * changed since the last attach, because a guest can have a thousand mappings.
    */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)

@@ -10,7 +10,7 @@ export interface MappedFlows {
   readonly target: string
 }
 
-/** Joins flows of adjacent ports with one target, because a mapping of a range may have one element for each port. */
+/** Joins flows of adjacent ports with one target, because a mapping of a range can have one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if `flows` may contain flows to a host port of `mapping` that lead to another guest than `mapping`. */
+/** True if `flows` can contain flows to a host port of `mapping` that lead to a different guest. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

@@ -80,8 +80,8 @@ export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [
 }
 
 /**
- * Plans what a guest may send for neighbour discovery. A guest with IPv6 addresses may also use its link-local address
- * as a source, and `::` until it has configured an address. A guest without IPv6 addresses may not send IPv6.
+ * Plans what a guest can send for neighbour discovery. A guest with IPv6 addresses can also use its link-local address
+ * as a source, and `::` until it has configured an address. A guest without IPv6 addresses cannot send IPv6.
  */
 function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork): Entry[] {
   if (cut || ipv6Addresses.length === 0) return []
@@ -113,7 +113,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** Adds a mapping's IPv4 and IPv6 elements to `elements`. Copies would be slow: a guest may have 1,000 mappings. */
+/** Adds a mapping's IPv4 and IPv6 elements to `elements`. Copies would be slow: a guest can have 1,000 mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses

@@ -7,7 +7,7 @@ import { keyOf, setOf, type TableChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { parseIpv4, type Subnet } from '../../subnet.js'
 
-/** Outdated flows in the connection tracking table, because of a change of nft elements. They must be purged. */
+/** Entries of the connection tracking table that a change of nft elements has made stale. They must be purged. */
 export interface StaleFlows {
   /** Addresses that no longer belong to the guest that had them. */
   readonly addresses: readonly string[]
@@ -98,7 +98,7 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if clients of a new mapping could reach another guest, because conntrack may have stale flows on the mapping's
+ * True if clients of a new mapping could reach another guest, because conntrack can have stale flows on the mapping's
  * host port. Stale flows to an address that lost its guest can have any port, because former mappings are not known.
  */
 export function leadAstray(

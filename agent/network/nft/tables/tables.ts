@@ -46,7 +46,7 @@ export class Tables {
 
   /**
    * Call this when another program has changed the tables. If the change was within `doubtMs` after the tables were
-   * created, the stored fingerprint of the tables may already include the change. The tables are then created again.
+   * created, the stored fingerprint of the tables possibly includes the change. The tables are then created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
@@ -131,7 +131,7 @@ export class Tables {
     return fingerprint === noted && !this.#doubted
   }
 
-  /** Repairs the tables. Elements of guests that are missing in `known` stay, because `known` may be incomplete. */
+  /** Repairs the tables. Elements of guests that are missing in `known` stay, because `known` can be incomplete. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
     if (this.#isAsMade(have)) return this.#take(have)
