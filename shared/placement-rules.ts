@@ -3,9 +3,7 @@ import { invalidField } from './errors.js'
 /* Rules for groups and labels of hosts, and for the placement of guests. Gateway and agent check these rules. */
 
 export const maxHostLabels = 16
-/**
- * Name of a group of hosts or guests. "": no group. Guests of a group are either spread over hosts or kept together.
- */
+/** Name of a group of hosts or guests. "": no group. Guests of a group are spread over hosts or kept together. */
 export const placementNamePattern = '^(?:[a-z0-9](?:[a-z0-9_.-]{0,61}[a-z0-9])?)?$'
 export const placementNameRule =
   'must be empty, or 1 to 63 lower-case letters, digits, "-", "_" and ".", beginning and ending with a letter or digit'

@@ -80,7 +80,7 @@ export function checkHostIp(field: string, text: string): string {
   return address.text
 }
 
-/** Returns the length of the ranges, which must be equal. A range without a last port is as long as the other. */
+/** Returns the length of the ranges, which must be equal. A range without a last port is as long as the other range. */
 function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)

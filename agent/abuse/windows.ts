@@ -1,7 +1,7 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, RecordedFlow } from './contract.js'
 
-/* Functions for observations that have a time, such as recorded flows. Several detectors of abuse use them. */
+/* This file contains functions for observations with a time, such as recorded flows. Several detectors use them. */
 
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],

@@ -52,7 +52,7 @@ import { readMetrics } from './metrics.js'
 const rememberedDays = 2
 const hourMs = 3_600_000
 
-/** Interval in ms between checks of schedules, which have a resolution of one minute. */
+/** Interval in ms between checks of schedules. The times of schedules are whole minutes. */
 const scheduleLookMs = 10_000
 
 export interface DaemonOptions {

@@ -219,7 +219,7 @@ function stopNow(orders: Orders<GuestRecord>, uuid: string, requestedBy: string)
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
-/** Removes a deleted guest whose deletion can no longer be undone. */
+/** Removes a guest that is marked as deleted, when its deletion can no longer be undone. */
 function removeNow(orders: Orders<GuestRecord>, uuid: string): void {
   const order = { $case: 'delete', value: { uuid, retainMs: 0 } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })

@@ -42,7 +42,7 @@ import { recordKernelSettings } from './kernel-record.js'
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
-/** The parts of the journal that the network needs. */
+/** The parts of the agent that the network needs: the journal, and a function that sets addresses inside guests. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
 /** The methods of `Volumes` (agent/storage/volumes.ts) that the agent's logic (`Domain`) needs. */
@@ -157,8 +157,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks that only guests' interfaces have the interface prefix, because nft rules drop the packets of all interfaces
- * with this prefix that bypass the bridge.
+ * Checks that only guests' interfaces have the interface prefix. The nft rules drop packets of interfaces with this
+ * prefix if the packets bypass the bridge.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {

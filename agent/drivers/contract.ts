@@ -248,15 +248,15 @@ export interface Driver {
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
   /**
-   * Registers a listener for events inside guests. A guest can cause any number of events. Undefined if the driver's
-   * guests report no events.
+   * Registers a listener for events inside guests. A guest can cause any number of events. The method is missing if the
+   * driver's guests report no events.
    */
   onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
    * Returns `UsageSample.diskBytes` of a running guest, at most a few seconds old. Each call takes a fraction of a
-   * second, even if the guest does not answer. Undefined if the driver's samples have no such figure.
+   * second, even if the guest does not answer. The method is missing if the driver's samples lack this figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits except the volume's, in the running guest and for its next start. Cheap if nothing changes. */
@@ -279,8 +279,8 @@ export interface Driver {
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-   * Writes root's password to the guest's files, for a guest whose chpasswd failed. Undefined if the driver cannot do
-   * this.
+   * Writes root's password to the guest's files, for a guest whose chpasswd failed. The method is missing if the driver
+   * cannot do this.
    * @throws {BerthError} `guest_refused` with the guest's reason, for example while the guest is changing its own
    * accounts
    */

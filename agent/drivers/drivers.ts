@@ -104,7 +104,7 @@ export class Drivers {
     return { drivers, cgroupVersion: this.#lxc.cgroupVersion, lxcfs: this.#lxc.hasLxcfs() }
   }
 
-  /** Stops watching guests for their end. The guests keep running. */
+  /** Ends the watch for guests that end. The guests keep running. */
   close(): void {
     this.#lxc.close()
     this.#kvm?.close()

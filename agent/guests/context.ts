@@ -64,7 +64,7 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
-/** The methods of `DiskTransfers` that moves of guests need; see agent/storage/disk-transfers.ts. */
+/** The methods of `DiskTransfers` that are needed to move guests; see agent/storage/disk-transfers.ts. */
 export type GuestTransfers = Pick<DiskTransfers, 'send' | 'receive' | 'confirm' | 'listComplete'>
 
 /** Dependencies of the code in agent/guests. They are created in agent/daemon/domain.ts. */

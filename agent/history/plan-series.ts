@@ -169,7 +169,7 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 
 /**
  * Completes a copy of the series file. Adds the hours and days that have ended but are not written yet, and the present
- * hour and day. Each of them replaces the oldest entry of its ring, which no longer belongs to the range.
+ * hour and day. Each of them replaces the oldest entry of its ring. The replaced entry no longer belongs to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

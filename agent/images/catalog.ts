@@ -157,7 +157,7 @@ function rescueDisk(): CatalogEntry {
   }
 }
 
-/** Returns the template of a virtual machine with cloud-init, whose image comes from the image server. */
+/** Returns a template for a virtual machine with cloud-init. The image comes from the image server. */
 function cloudImage(from: CatalogLine): CatalogEntry {
   const [id, name, distro, release] = from
   return {

@@ -116,7 +116,7 @@ export class ImageStore {
     return row ? stateOf(row) : untouched
   }
 
-  /** Changes the state of an image, unless it already has these values. Can join the caller's transaction. */
+  /** Changes the state of an image. Writes nothing if no value differs. Can join the caller's transaction. */
   update(id: string, change: Partial<ImageState>): void {
     const row = this.#byId.get(id)
     const state = { ...(row ? stateOf(row) : untouched), ...change }

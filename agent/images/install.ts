@@ -6,7 +6,7 @@ import { unpackArchive } from './sources/unpack.js'
 export interface InstallParts extends PublishParts {
   /** First of 65,536 unused user ids of the host. */
   readonly hostIdBase: number
-  /** Returns the maximum size of an image in bytes, which depends on the pool's free space. */
+  /** Returns the maximum size of an image in bytes, computed from the pool's free space. */
   readonly readBound: () => Promise<number>
 }
 

@@ -80,7 +80,7 @@ export class HostSampler {
   }
 }
 
-/** Computes processor usage. systeminformation's `currentLoad` would start a shell, which blocks the agent. */
+/** Computes processor usage. systeminformation's `currentLoad` would block the agent, because it starts a shell. */
 class ProcessorLoad {
   #last = readTimes()
   #percent = 0

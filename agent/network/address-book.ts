@@ -90,7 +90,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Sets guests' addresses on the host, for each family even if the other one fails. @throws the first failure */
+  /** Sets guests' IPv4 and IPv6 addresses on the host, one family even if the other fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([

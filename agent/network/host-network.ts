@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Repairs rules first, then addresses and rates. If one of the last two fails, the other is repaired anyway. */
+  /** Repairs rules first, then addresses and rates. Repairs the rates even if the repair of the addresses fails. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([

@@ -118,7 +118,7 @@ export class Execution {
     })
   }
 
-  /** Undoes the steps in reverse order, beginning with the failed step, which may be partly done. */
+  /** Undoes the steps in reverse order, beginning with the failed step, which is possibly half done. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)

@@ -38,7 +38,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // `reserve` refuses a change that was planned before this one ended
+    settle: () => void ended++, // `reserve` refuses a change that was planned before this change ended
   }
 }
 

@@ -1,6 +1,6 @@
 import { Mutex } from './mutex.js'
 
-/** Coalesces requests for work. All requests during a run share one more run, which waits for the end of the first. */
+/** Coalesces requests for work. All requests during a run share one more run, which begins after the present run. */
 export class Coalescer {
   readonly #mutex = new Mutex()
   #next: Promise<void> | undefined

@@ -52,7 +52,7 @@ import { withHash } from '../common/login-hash.js'
 import { UsageReader } from '../common/usage.js'
 
 export interface LxcDriverOptions {
-  /** Absolute path of the directory of `lxc` (guests' files) and `lxc-support`. Allowed: letters, digits and `._-/`. */
+  /** Absolute path of the parent of `lxc` (guests' files) and `lxc-support`. Allowed: letters, digits and `._-/`. */
   readonly stateDir: string
   /** Directory of the mark files that hooks leave for guests that have ended (see stopped-events.ts). */
   readonly runDir: string
@@ -284,7 +284,7 @@ export class LxcDriver implements Driver {
     return Promise.reject(conflict('unsupported', 'only virtual machines have a screen'))
   }
 
-  /** Stops watching guests for their end. The guests keep running. */
+  /** Ends the watch for guests that end. The guests keep running. */
   close(): void {
     this.#context.events.close()
   }

@@ -4,7 +4,7 @@ import type { LxcPowerContext } from './power.js'
 
 type Context = Pick<LxcPowerContext, 'configs' | 'events' | 'namePrefix' | 'runtime'>
 
-/** Lists the guests that have a process, and starts to watch for the end of each guest. */
+/** Lists the guests that have a process, and starts to watch each of them, to report its end. */
 export function observeContainers({ configs, events, namePrefix, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)

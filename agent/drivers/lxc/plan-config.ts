@@ -159,7 +159,7 @@ function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: C
   return apparmor && devices.includes('fuse') ? [...mounts, ...fuseMounts] : mounts
 }
 
-/** Rules for mounts of FUSE, which the AppArmor profile of a guest would otherwise reject. */
+/** Rules that permit FUSE mounts. Without these rules, a guest's AppArmor profile would reject the mounts. */
 const fuseMounts = ['fuse', 'fuse.*'].map((type) => `lxc.apparmor.raw = mount fstype=${type},`)
 
 function planNic({ nic }: Machine): string[] {

@@ -33,7 +33,7 @@ interface ProcessInfo {
 
 /** Maximum number of times that `#listPassing` reads its cgroup: a reboot runs up to five processes in turn. */
 const mostLooks = 5
-/** Maximum wait in ms for a process to execute a program, which takes up to a few ms on a busy host. */
+/** Maximum wait in ms until a process executes a program. On a busy host, this takes up to a few ms. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s, in the unit of start times (1/100 s)

@@ -37,8 +37,8 @@ exec /bin/chmod g-w "$@"
 /**
  * Hook that lxc runs as root on the host after a guest has ended and its groups and interface are removed. If the guest
  * powered off, the hook leaves a mark for the agent: an empty file with the guest's name. If the guest reboots, the
- * hook starts a process that starts the guest again, and then fails, so that lxc stops. lxc 5.0.2 must not reboot a
- * guest itself, because it would lose lxc.rootfs.options, and with them idmap and nodev.
+ * hook starts a process that will start the guest again. The hook then fails, so that lxc stops. lxc 5.0.2 must not
+ * reboot a guest itself, because it would lose lxc.rootfs.options, and with them idmap and nodev.
  */
 const stoppedHook = `#!/bin/sh
 # marks-directory lxc-path name

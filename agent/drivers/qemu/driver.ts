@@ -284,7 +284,7 @@ export class QemuDriver implements Driver {
     return this.#access.screenshot(machine)
   }
 
-  /** Stops watching guests for their end. The guests keep running. */
+  /** Ends the watch for guests that end. The guests keep running. */
   close(): void {
     this.acceleration.close()
     this.#freezing.close()

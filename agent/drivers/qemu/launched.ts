@@ -12,7 +12,7 @@ export interface LaunchRecord {
   readonly devices?: string
   /** Addresses with which the guest's system is configured. */
   readonly ipv6Addresses: readonly string[]
-  /** Addresses in the seed, which the guest reads when it reboots by itself. Undefined: equal to `ipv6Addresses`. */
+  /** Addresses in the seed. The guest reads the seed when it reboots by itself. Undefined: equal to `ipv6Addresses`. */
   readonly nextIpv6Addresses?: readonly string[]
 }
 

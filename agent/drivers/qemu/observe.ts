@@ -5,7 +5,7 @@ import type { PowerContext } from './power.js'
 
 type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePrefix' | 'paths' | 'runtime'>
 
-/** Lists the guests that have a process, and starts to watch for the end of each. */
+/** Lists the guests that have a process, and starts to watch each of them, to report its end. */
 export function observeMachines({ configs, machines, namePrefix, paths, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)

@@ -33,7 +33,7 @@ const statisticsSeconds = 10
  */
 const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
 
-/** Hyper-V features for Windows in a guest. Without these features, its clock and locks take half a processor. */
+/** Hyper-V features for Windows in a guest. Without these features, clock and locks take half a processor. */
 const enlightenments = [
   'relaxed',
   'vapic',

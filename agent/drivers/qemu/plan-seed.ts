@@ -6,7 +6,7 @@ import type { Machine, MachineNic } from '../machine.js'
 
 /** Data for the first boot of a guest's disk. It is stored in the volume, so that snapshots include it. */
 export interface Instance {
-  /** Instance id for cloud-init, which sets up a system again if it does not know the id. */
+  /** Instance id for cloud-init. If cloud-init does not know the id, it sets up the system again. */
   readonly id: string
   /** crypt(5) hash of root's password. */
   readonly passwordHash?: string

@@ -22,9 +22,7 @@ export interface ResizeContext {
 
 const mib = 1024 ** 2
 
-/**
- * Applies a guest's limits. A running guest gets the limits that can change now. If it is stopped, only its disk grows.
- */
+/** Applies limits. A running guest gets those that can change now. For a stopped guest, only the disk grows. */
 export async function resizeMachine(context: ResizeContext, machine: Machine, name: string): Promise<ResizeResult> {
   if (context.runtime.read(name).state === 'running') return resizeRunning(context, machine)
   return { outcome: 'at_next_start', changed: await growDisk(machine.volume, machine.limits.diskBytes) }

@@ -16,7 +16,7 @@ export function planDelete({ suspension, wanted }: Deletable, nowMs: number, ret
   }
 }
 
-/** Plans to undo a deletion. A guest that ran before runs again now, or when the suspension that stopped it ends. */
+/** Plans to undo a deletion. A guest that ran before its deletion runs again now, or at the end of its suspension. */
 export function planUndelete(record: Deletable): GuestUpdate {
   const { deletion, suspension } = record
   if (!deletion?.resumes) return { deletion: null }

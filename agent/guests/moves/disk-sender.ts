@@ -50,7 +50,7 @@ export class DiskSender {
     await this.#sendManifest({ kind: 'check' }, manifest)
   }
 
-  /** Lets the target prepare the arrival of a running guest, whose disk is made from the snapshot `id`. */
+  /** Lets the target prepare the arrival of a running guest, and make the guest's disk from the snapshot `id`. */
   async prepare(id: string, facts: string): Promise<void> {
     await this.#sendText({ kind: 'prepare', id }, facts)
   }

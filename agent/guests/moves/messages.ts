@@ -17,8 +17,8 @@ const requestSchema = Type.Union([
   /** Asks whether the guest would still fit on the target. The guest's manifest follows as data. */
   Type.Object({ kind: Type.Literal('check') }),
   /**
-   * Asks the target to prepare the arrival of a running guest, whose disk is made from this snapshot. The driver's
-   * facts about the guest follow as data. The memory is then sent on a separate connection.
+   * Asks the target to prepare the arrival of a running guest, and to make the guest's disk from this snapshot. The
+   * driver's facts about the guest follow as data. The memory is then sent on a separate connection.
    */
   Type.Object({ kind: Type.Literal('prepare'), id: snapshotId }),
   /**

@@ -137,7 +137,7 @@ function rescueStep(context: GuestContext): Step<BootInput> {
   }
 }
 
-/** Returns the login of the rescue system, which includes the guest's known SSH key. */
+/** Returns the login of the rescue system. The login includes the guest's known SSH key. */
 function rescueLogin(logins: LoginVault, record: GuestRecord, { login }: BootInput) {
   const { publicKey } = logins.open(record)
   return { ...logins.open({ uuid: record.uuid, login }), ...(publicKey === undefined ? {} : { publicKey }) }

@@ -22,7 +22,7 @@ import { snapshotRestoreKind } from './snapshot-restore.js'
 import { startKind } from './start.js'
 import { stopKind } from './stop.js'
 
-/** Parts of the agent that moves of guests to other hosts use. */
+/** Parts of the agent that are needed to move guests to other hosts. */
 export interface MoveParts {
   readonly copy: CopyParts
   readonly live: LiveSender

@@ -4,7 +4,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** The functions of this file set a guest's status when an operation begins or ends, in the engine's transaction. */
 
-/** Returns the `begin` function of an operation, which sets the guest's status and desired state. */
+/** Returns a `begin` function of an operation: it sets the guest's status and desired state. */
 export function mark(store: GuestStore, status: GuestStatus, wanted: 'running' | 'stopped') {
   return ({ subject }: Pick<DefinedOperation<unknown>, 'subject'>): void =>
     store.update(subject.id, { status, wanted, statusReason: '' })

@@ -21,7 +21,7 @@ export function settleRestore(
 }
 
 /**
- * Makes the hidden snapshot of the old disk visible, so that the owner can try to restore it. Called if the new disk
+ * Makes the hidden snapshot of the old disk visible, so that the owner can try to restore it. Call this if the new disk
  * does not work and the old disk could not be restored.
  */
 function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: GuestRecord, id: string): void {

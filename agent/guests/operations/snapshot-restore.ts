@@ -17,8 +17,8 @@ interface RestoreInput {
 }
 
 /**
- * Restores a snapshot. Steps whose failure does not affect the guest run before the guest is stopped. The old disk is
- * retained until the restored one works (docs/design/snapshots.md).
+ * Restores a snapshot. The steps that can fail without an effect on the guest come before the stop of the guest. The
+ * old disk is retained until the restored one works (docs/design/snapshots.md).
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {
   return {

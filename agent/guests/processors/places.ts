@@ -73,8 +73,7 @@ export class ProcessorPlaces {
   }
 
   /**
-   * After the host's processors changed, chooses other processors for guests with an offline one, or with a wrong
-   * number of processors.
+   * After a change of the host's processors, replaces the processors of guests with an offline one or a wrong number.
    * @returns uuids of these guests
    */
   #followHost(): string[] {

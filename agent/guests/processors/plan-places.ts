@@ -33,8 +33,8 @@ export function planPlace(vcpuMilli: number, online: readonly number[], loads: L
 }
 
 /**
- * Plans the move of one guest from the most loaded processor to the least loaded one. It chooses the guest after whose
- * move the loads of these two processors differ least.
+ * Plans the move of one guest from the most loaded processor to the least loaded one. It chooses the guest whose move
+ * makes the loads of these two processors as equal as possible.
  * @returns undefined if no move helps
  */
 export function planMove(

@@ -57,7 +57,7 @@ export class NetworkComparison {
     await Promise.all([this.#all.settled(), this.#rates.settled()])
   }
 
-  /** Makes these parts of the host's network match the recorded guests. @throws {BerthError} the host's first error */
+  /** Makes the given parts of the network match the recorded guests. @throws {BerthError} the host's first error */
   async ensure(parts: readonly NetworkPart[]): Promise<void> {
     this.#noteRepairs(await this.context.network.ensure(this.#plan(), parts))
   }

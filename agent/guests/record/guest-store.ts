@@ -181,7 +181,7 @@ export class GuestStore {
     })
   }
 
-  /** True if any guest has a login, which can only be read with the secret key. */
+  /** True if any guest has a login. Logins can only be read with the secret key. */
   hasLogins(): boolean {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }

@@ -239,7 +239,6 @@ export interface GuestRecord extends GuestDocument {
   /** IPv6 addresses in canonical form (RFC 5952). */
   ipv6Addresses: string[]
   createdAtMs: number
-  /** Ownership of the guest, as this host knows it. */
   ownership: Ownership
   revision: number
 }

@@ -22,9 +22,8 @@ export interface RotationState {
 }
 
 /**
- * Chooses scheduled copies to delete before the schedule creates another copy. It chooses the oldest ones, as many as
- * exceed the guest's quota or the schedule's retention. Manual copies are never deleted. If manual copies fill the
- * quota, nothing is deleted.
+ * Chooses scheduled copies to delete before the schedule creates another copy: the oldest ones beyond the guest's quota
+ * or the schedule's retention. Manual copies are never deleted. If manual copies fill the quota, nothing is deleted.
  */
 export function planRotation({ kept, limit, retention }: RotationState): Rotation {
   const staying = kept.filter(({ state }) => state !== 'deleting')

@@ -16,7 +16,7 @@ type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 /**
  * Sets the guest's backup schedule and its target. The change itself deletes no backups. A request that contains only
  * the target of the schedule replaces the stored data of the target, for example its password.
- * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, `missing_field`, and the errors of `changeGuest`
  */
 export function setBackupSchedule(
   context: Context,

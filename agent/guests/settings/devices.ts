@@ -8,7 +8,7 @@ import { changeGuest, type Target } from './change.js'
 
 /**
  * Allows the guest exactly these devices. Takes effect at the guest's next start or reboot.
- * @throws {BerthError} `invalid_field`, `unsupported`, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, `unsupported`, and the errors of `changeGuest`
  */
 export function setDevices(context: GuestContext, target: Target, { names }: DevicesChange): Promise<GuestRecord> {
   const { store } = context

@@ -9,7 +9,7 @@ import { changeGuest, type Target } from './change.js'
 /**
  * Replaces all rules of the guest's firewall.
  * @returns the guest with the stored rules, which are canonical and have an id each
- * @throws {BerthError} `invalid_field` with the field of the rule, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field` with the field of the rule, and the errors of `changeGuest`
  */
 export async function setFirewall(context: GuestContext, target: Target, wanted: WantedFirewall): Promise<GuestRecord> {
   const { store, network } = context

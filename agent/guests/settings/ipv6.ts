@@ -17,7 +17,7 @@ interface Ipv6Order {
 /**
  * Gives a guest more IPv6 addresses, which a running guest gets immediately. A request without addresses and count adds
  * one address if the guest has none.
- * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and those of `changeGuest`
+ * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, and the errors of `changeGuest`
  */
 export async function assignIpv6(context: GuestContext, target: Target, wanted: Ipv6Order): Promise<GuestRecord> {
   const { store, network } = context

@@ -18,7 +18,7 @@ export interface LabelsChange {
 /**
  * Sets the guest's name, its tags, its note, its protection against deletion and its placement rules. A broken guest
  * accepts the change too, because it can only be deleted after its protection was lifted.
- * @throws {BerthError} `invalid_field`, `name_conflict`, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, `name_conflict`, and the errors of `changeGuest`
  */
 export function setLabels(
   context: ChangeContext & RemovalCheck & Pick<GuestContext, 'machines'>,

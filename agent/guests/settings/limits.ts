@@ -18,7 +18,7 @@ export type LimitsChange = { readonly [Field in keyof GuestLimits]?: GuestLimits
 /**
  * Changes limits. For a running guest they are in force immediately.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` if the guest uses more
- * memory than the new limit, `task_running` while the guest is being created, and those of `changeGuest`
+ * memory than the new limit, `task_running` while the guest is being created, and the errors of `changeGuest`
  */
 export async function setLimits(
   context: GuestContext,

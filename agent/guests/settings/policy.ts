@@ -16,7 +16,8 @@ export class PolicySettings {
   ) {}
 
   /**
-   * Sets the quota. Undefined fields keep their value. @throws {BerthError} `invalid_field`, and those of `changeGuest`
+   * Sets the quota. Undefined fields keep their value. @throws {BerthError} `invalid_field`, the errors of
+   * `changeGuest`
    */
   setTrafficLimit(target: Target, wanted: TrafficChange): Promise<GuestRecord> {
     const { store } = this.context
@@ -30,7 +31,7 @@ export class PolicySettings {
   /**
    * Restarts the count of traffic at 0. If the counters cannot be read, this is only logged, because the suspension for
    * a used-up quota must end anyway. In this case, the new count includes the traffic since the last reading.
-   * @throws {BerthError} those of `changeGuest`
+   * @throws {BerthError} the errors of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {
     const write: SettingChange['write'] = ({ uuid }) => {
@@ -43,7 +44,7 @@ export class PolicySettings {
   /**
    * Sets the expiry time. A time in the past suspends the guest immediately.
    * @param expiresAtMs ms since 1970; 0: never
-   * @throws {BerthError} `invalid_field`, and those of `changeGuest`
+   * @throws {BerthError} `invalid_field`, and the errors of `changeGuest`
    */
   setExpiry(target: Target, expiresAtMs: number): Promise<GuestRecord> {
     const { store } = this.context
@@ -56,7 +57,7 @@ export class PolicySettings {
 
   /**
    * Suspends the guest, or changes its suspension (docs/design/suspension.md).
-   * @throws {BerthError} `invalid_field`, and those of `changeGuest`
+   * @throws {BerthError} `invalid_field`, and the errors of `changeGuest`
    */
   suspend(target: Target, order: SuspensionOrder): Promise<GuestRecord> {
     return this.#change(target, {

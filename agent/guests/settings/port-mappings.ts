@@ -39,7 +39,7 @@ export class PortMappings {
   /**
    * Adds a mapping at the end of the guest's list.
    * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, `quota_exceeded` if the guest's ports
-   * would exceed the target's `portLimit`, and those of `changeGuest`
+   * would exceed the target's `portLimit`, and the errors of `changeGuest`
    */
   async add(target: Target, wanted: WantedMapping): Promise<GuestRecord> {
     const checked = checkPortMapping(wanted)
@@ -81,7 +81,7 @@ export class PortMappings {
     return this.#change(target, write, prepare)
   }
 
-  /** Removes a mapping. @throws {BerthError} `not_found`, and those of `changeGuest` */
+  /** Removes a mapping. @throws {BerthError} `not_found`, and the errors of `changeGuest` */
   async remove(target: Target, index: number): Promise<GuestRecord> {
     const { store } = this.context
     return this.#change(target, (record, freeing) => {

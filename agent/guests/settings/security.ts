@@ -13,7 +13,7 @@ export interface SecurityChange {
 
 /**
  * Sets how the abuse watch treats the guest, and whether the guest is allowed to connect to port 25 of other computers.
- * @throws {BerthError} `invalid_field`, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, and the errors of `changeGuest`
  */
 export function setSecurity(context: GuestContext, target: Target, wanted: SecurityChange): Promise<GuestRecord> {
   const { store, network } = context

@@ -20,7 +20,7 @@ interface Parts {
 /**
  * Sets the maximum number of the guest's snapshots, and the maximum space that all of them together retain. Existing
  * snapshots beyond the limits stay. No new snapshot is taken until there is room.
- * @throws {BerthError} `invalid_field`, `resource_exhausted`, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`, and the errors of `changeGuest`
  */
 export async function setSnapshotQuota(
   { context, capacity }: Parts,

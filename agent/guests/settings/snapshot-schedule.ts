@@ -11,7 +11,7 @@ const timeOfDay = new RegExp(timeOfDayPattern)
 
 /**
  * Sets the guest's snapshot schedule. The change itself deletes no snapshots.
- * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
+ * @throws {BerthError} `invalid_field`, `missing_field`, and the errors of `changeGuest`
  */
 export function setSnapshotSchedule(
   context: ChangeContext & Pick<GuestContext, 'config'>,

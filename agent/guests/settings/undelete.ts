@@ -6,7 +6,7 @@ import { changeGuest, type ChangeContext, type Target } from './change.js'
 /**
  * Undoes the deletion of a guest. If the guest ran before, the reconciler starts it. Does nothing for a guest that is
  * not marked as deleted.
- * @throws {BerthError} `invalid_state` if the guest is being removed, and those of `changeGuest`
+ * @throws {BerthError} `invalid_state` if the guest is being removed, and the errors of `changeGuest`
  */
 export function undelete(context: ChangeContext & RemovalCheck, target: Target): Promise<GuestRecord> {
   const { store } = context

@@ -4,9 +4,7 @@ import type { SnapshotRecord, SnapshotSpace } from '../record/snapshots-and-back
 
 const gib = 1024 ** 3
 
-/**
- * Default limit as a multiple of the disk size. It is enough for a snapshot of a full disk and one complete rewrite.
- */
+/** Default limit as a multiple of the disk size: enough for a snapshot of a full disk and one complete rewrite. */
 export const defaultSpaceDisks = 2
 
 type SpaceSettings = Pick<GuestRecord, 'snapshotSpace' | 'spec'>

@@ -43,7 +43,8 @@ export interface BoundedGroup {
 }
 
 /**
- * Creates the quota group and takes a snapshot that is a member from the beginning. Returns when both are on the disk.
+ * Creates the quota group and takes a snapshot that belongs to the group from the beginning. Returns when group and
+ * snapshot are on the disk.
  * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function snapshotSubvolume(

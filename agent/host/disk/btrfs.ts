@@ -4,8 +4,8 @@ import { exists } from './mount.js'
 import { run } from '../process/process.js'
 
 /*
- * This module runs btrfs(8), and reads figures from sysfs, which needs no process. sysfs contains qgroups since Linux
- * 5.9 (kernel documentation: ABI/testing/sysfs-fs-btrfs).
+ * This module runs btrfs(8). It reads figures from sysfs without a process. sysfs contains qgroups since Linux 5.9
+ * (kernel documentation: ABI/testing/sysfs-fs-btrfs).
  */
 
 const sysfs = '/sys/fs/btrfs'

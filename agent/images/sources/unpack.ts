@@ -46,7 +46,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
   await rm(order.archive, { force: true })
 }
 
-/** Unpacks an archive, but no archive inside it. @returns true if it is a zip archive */
+/** Unpacks an archive, but not an archive inside it. @returns true if the outer archive is a zip archive */
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)

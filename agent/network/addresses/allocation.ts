@@ -55,7 +55,7 @@ function listFreePublic(db: Database): string[] {
 export interface Ipv6Request extends AddressRequest {
   /** Networks from which addresses are chosen, in this order. */
   readonly sources: readonly Ipv6Source[]
-  /** Canonical addresses of the host and of routers, which guests never get. */
+  /** Canonical addresses of the host and of routers. Guests never get these addresses. */
   readonly reserved: ReadonlySet<string>
   /** Reason why `sources` is empty, for the error message. */
   readonly reason: string

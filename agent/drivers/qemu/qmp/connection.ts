@@ -79,7 +79,7 @@ export class QmpConnection {
     )
   }
 
-  /** Sends bytes before the next command, for the guest agent's parser. */
+  /** Sends bytes that the guest agent's parser needs before the next command. */
   write(bytes: Buffer): void {
     this.#socket.write(bytes)
   }

@@ -2,9 +2,7 @@
 export const families = ['bridge', 'inet', 'ip', 'ip6'] as const
 export type Family = (typeof families)[number]
 
-/**
- * Sets and maps with elements of guests, and the family of their table. The rest of a table is equal for all guests.
- */
+/** Sets and maps with elements of guests, and the family of their table. All other parts of tables are constant. */
 export const guestSets = {
   /** Set of `device . mac . ipv4`: sources that a guest is allowed to use. */
   guests: 'bridge',

@@ -78,8 +78,8 @@ function planIpv4(): Item[] {
 /*
  * In neighbour discovery (RFC 4861), guests are only allowed to send solicitations, because the host is the router and
  * has permanent entries for guests in its neighbour table. Guests cannot be DHCPv6 servers or clients. The source of a
- * solicitation must be the guest's own address or `::`, which `guests6` contains only for this. The only option that a
- * solicitation can contain is the guest's MAC: bytes 24 to 32 are type 1, length 1, MAC.
+ * solicitation must be the guest's own address or `::`. The set `guests6` contains `::` only for this purpose. The only
+ * option that a solicitation can contain is the guest's MAC: bytes 24 to 32 are type 1, length 1, MAC.
  */
 function planIpv6(): Item[] {
   const chains = ['ipv6_from_guest', 'solicitation'] as const

@@ -177,7 +177,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
 }
 
 /**
- * Matches TCP segments without SYN that would open a connection, which the kernel permits by default
+ * Matches TCP segments that would open a connection without SYN. The kernel permits this by default
  * (nf_conntrack_tcp_loose). Without this rule, a guest's next segment after the removal of a mapping would continue the
  * old connection as if the guest had opened it.
  */
