@@ -4,7 +4,7 @@ import { BerthError } from './errors.js'
 const maxCallers = 50_000
 
 export interface Rate {
-  /** Number of attempts that are allowed immediately one after another, after a pause. */
+  /** After a pause, this many attempts are allowed immediately one after another. */
   readonly burst: number
   /** Time in ms in which one used attempt becomes available again. */
   readonly intervalMs: number

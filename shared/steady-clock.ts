@@ -15,7 +15,7 @@ export interface ClockSources {
   readonly monotonic: () => number
 }
 
-/** The offset between wall clock and monotonic clock. Later processes compare it to find jumps of the wall clock. */
+/** The offset between wall clock and monotonic clock. A later process compares it with its own offset to find jumps. */
 export interface ClockMark {
   readonly bootId: string
   readonly offsetMs: number

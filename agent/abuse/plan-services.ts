@@ -2,7 +2,7 @@ import type { Evidence, Finding } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
-/** Factor for the threshold of sent mail if the settings of a guest open port 25. */
+/** The threshold for sent mail rises by this factor if the guest's own settings open port 25. */
 const mailServerFactor = 10
 
 export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Finding[] {

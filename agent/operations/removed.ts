@@ -33,7 +33,7 @@ export class RemovedOperations {
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)
-    // Records that an older version of the agent has removed lack the downtime.
+    // The downtime is missing in records that an older version of the agent has removed.
     const record = row && { downtimeMs: 0, ...(JSON.parse(row.record) as Omit<OperationRecord, 'downtimeMs'>) }
     return record && { record, requestHash: row.request_hash }
   }

@@ -52,7 +52,7 @@ import { withHash } from '../common/login-hash.js'
 import { UsageReader } from '../common/usage.js'
 
 export interface LxcDriverOptions {
-  /** Absolute path of the parent of `lxc` (guests' files) and `lxc-support`. Allowed: letters, digits and `._-/`. */
+  /** Directory above `lxc` (guests' files) and `lxc-support`: an absolute path of letters, digits and `._-/`. */
   readonly stateDir: string
   /** Directory of the mark files that hooks leave for guests that have ended (see stopped-events.ts). */
   readonly runDir: string

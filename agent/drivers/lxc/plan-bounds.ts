@@ -1,7 +1,7 @@
 import type { NamespaceBounds } from '../../host/guest/guest-namespace.js'
 
 /**
- * Maximum number and depth of cgroups that a guest may create. systemd creates one per service and session. The kernel
+ * Maximum number and depth of cgroups that a guest can create. systemd creates one per service and session. The kernel
  * memory of a cgroup counts towards no limit.
  */
 export const subgroups = { most: 512, depth: 64 } as const

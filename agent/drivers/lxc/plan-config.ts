@@ -132,7 +132,7 @@ function planConfinement(facts: ConfigFacts): string[] {
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
-    // The agent can be protected from the OOM killer. Its guests must not inherit this protection.
+    // If the agent is protected from the OOM killer, its guests must not inherit this protection.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
     // Mounts only the tree of cgroup v2. Without this mount, the guest's init would mount all hierarchies.

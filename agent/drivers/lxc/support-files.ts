@@ -21,7 +21,7 @@ printf '%s\\n' "$@" | nsenter --net="/proc/$LXC_PID/ns/net" ip -batch -
 `
 
 /**
- * Hook that limits how many cgroups (v2) a guest may create, because lxc 5.0.2 does so only on hosts without v1. The
+ * Hook that limits how many cgroups (v2) a guest can create, because lxc 5.0.2 does so only on hosts without v1. The
  * hook also takes back the groups that lxc gave the guest in other hierarchies. lxc runs the hook as root on the host,
  * before the guest's first process. If the hook fails, the guest does not start.
  */

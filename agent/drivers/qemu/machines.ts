@@ -19,7 +19,7 @@ interface Machine {
   monitor?: QmpConnection
   /** True if the guest has shut down and its QEMU waits to be ended. */
   shutDown: boolean
-  /** Time of the last log entry for each event. It limits the log, because a guest can cause endless events. */
+  /** Time of the last log entry for each event. It is used to limit the log: a guest can cause endless events. */
   readonly loggedMs: Map<string, number>
 }
 

@@ -13,7 +13,7 @@ export function observeMachines({ configs, machines, namePrefix, paths, runtime 
     if (uuid === undefined || !process || state === 'stopped') return []
     if (state === 'starting') return [{ uuid, state }]
     machines.track(name, uuid, process)
-    // A guest counts as stopped while its move pauses it. If this host owns it, the reconciler lets it continue.
+    // A guest counts as stopped while its move pauses it. If this host owns the guest, the reconciler continues it.
     if (isPausedByMove(paths.runOf(name))) return []
     const { pid, startTime } = process
     return [{ uuid, state: machines.hasShutDown(name) ? 'stopping' : 'running', pid, startTime }]

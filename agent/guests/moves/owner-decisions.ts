@@ -75,7 +75,7 @@ export class OwnerDecisions {
     const { document, login, limits, trafficCount, isWanted } = arrived
     store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
     if (trafficCount) this.parts.putTraffic(uuid, trafficCount)
-    writeDetails(store, uuid, { snapshot, received }) // until `#forgetReceived` has deleted them
+    writeDetails(store, uuid, { snapshot, received }) // kept until `#forgetReceived` has deleted the snapshots
   }
 
   /** Deletes the received snapshots that the guest does not keep. Called last, because a move must not wait for it. */

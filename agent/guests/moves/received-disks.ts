@@ -34,7 +34,7 @@ export interface ReceivedDisk {
 }
 
 /**
- * Records that a snapshot is complete and durable. Removes the rounds that it replaces from the record; the caller
+ * Records that a snapshot is complete and durable. Removes, from the record, the rounds that it replaces. The caller
  * deletes their snapshots.
  */
 export function noteReceived(store: GuestStore, uuid: string, moveId: string, disk: ReceivedDisk): void {

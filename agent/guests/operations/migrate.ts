@@ -45,8 +45,8 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
             )
         },
       })
-      // The hash identifies repeated orders. It excludes the ticket, and whether the move is live: gateways repeat an
-      // order with a new ticket, and the guest may have stopped meanwhile.
+      // The hash identifies repeated orders. It excludes the ticket and the field `live`: gateways repeat an order with
+      // a new ticket, and the guest may have stopped meanwhile.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps, ...(offline && { offline }) } }
     },
     steps: [
@@ -102,7 +102,7 @@ function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
 
-/** If the request says so, shuts the guest down before its disk is copied. The undo starts the guest again. */
+/** For an offline move, shuts the guest down before its disk is copied. The undo starts the guest again. */
 function shutdownStep(context: BackupContext): MoveStep {
   const { store } = context
   const stop = stopToBootAgain(context)

@@ -67,7 +67,7 @@ export interface TrafficLimit {
   action: TrafficAction
   /** Rate in both directions while the guest is throttled; 0 means the host's configured rate. */
   throttleMbps: number
-  /** Day of the month on which counting restarts, 1 to 28; 0 means the host's configured day. */
+  /** Day of the month, 1 to 31, on which counting restarts; 0 means the host's configured day. */
   resetDay: number
 }
 

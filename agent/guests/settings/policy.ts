@@ -68,7 +68,7 @@ export class PolicySettings {
     })
   }
 
-  /** Ends a suspension that an administrator has set. For other reasons, the guest stays suspended. */
+  /** Ends a suspension that an administrator has set. If there are other reasons, the guest stays suspended. */
   unsuspend(target: Target): Promise<GuestRecord> {
     return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
   }

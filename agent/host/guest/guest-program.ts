@@ -77,7 +77,7 @@ class GuestProgram implements Terminal {
     for (const output of this.#outputs) output.destroy()
   }
 
-  /** Opens the pipes of the program, and then lets it run. @param files descriptors in run-in-guest.pl */
+  /** Opens the pipes of the program, and then lets it run. @param files numbers of descriptors of run-in-guest.pl */
   #open(files: readonly string[]): void {
     if (this.#isClosed) return
     try {

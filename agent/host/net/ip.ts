@@ -78,7 +78,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /** Sends a command. If the kernel refuses `ip neighbour`, the tool ends (ipneigh.c). Its last output is returned. */
+  /** Sends a command. If the kernel refuses `ip neighbour`, ip ends (ipneigh.c), and its last output is returned. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the command for ip contains a forbidden character')
     try {

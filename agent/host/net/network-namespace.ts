@@ -14,7 +14,8 @@ export interface NetworkCommands {
 }
 
 /**
- * Runs the host's ip(8) in the network namespace of a process. It has the files and all other namespaces of the host.
+ * Runs the host's ip(8) in the network namespace of a process. The program has the host's files and all other
+ * namespaces of the host.
  * @returns the output of ip
  * @throws {CommandError} with ip's message
  */

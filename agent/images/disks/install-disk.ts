@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk of the format that `parseHeader` found. If the tool guessed it, a disk could name other files. */
+/** Converts a disk of the format that `parseHeader` found. A tool that guesses the format could open other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

@@ -51,8 +51,8 @@ export interface Ipv6Plan {
 }
 
 /**
- * A found prefix of /112 or longer is ignored. It can be a segment of a few hosts, with whose addresses randomly chosen
- * addresses would collide. An operator who owns such a prefix can set it through the API.
+ * A found prefix of /112 or longer is ignored. It can be a segment of a few hosts. Randomly chosen addresses would
+ * collide with the addresses of these hosts. An operator who owns such a prefix can set it through the API.
  */
 const longestFound = 112
 

@@ -272,7 +272,7 @@ function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if the guest has no new address. Flows of its former owner can still exist for a new address. */
+/** True if the guest has no new address. For a new address, flows of its former owner can still exist. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))
