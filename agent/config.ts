@@ -73,7 +73,7 @@ export const AgentConfigSchema = Type.Object(
         /** Swap that a guest is allowed to use, as a fraction of its RAM. */
         swap_ratio: Type.Number({ minimum: 0, maximum: 8, default: 0.5 }),
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 30 }),
-        /** System calls of guests that this host allows, although the default forbids them (docs/security.md). */
+        /** System calls that this host allows to guests, although the default forbids them (docs/security.md). */
         allow: Type.Array(Type.Union([Type.Literal('packet-rings'), Type.Literal('sockets-32bit')]), {
           default: [],
           uniqueItems: true,

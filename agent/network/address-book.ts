@@ -171,7 +171,9 @@ export class HostAddressBook implements AddressBook {
     }
   }
 
-  /** Finds, in the pool, the interface of each guest's public address. Leaves out addresses that left the pool. */
+  /**
+   * Finds, in the pool, the interface of each guest's public address. Leaves out addresses that are not in the pool.
+   */
   #placesOf(guests: readonly GuestNetwork[]): PlacedIpv4[] {
     const wanted = guests.flatMap(({ publicIpv4s }) => publicIpv4s)
     if (wanted.length === 0) return []

@@ -37,7 +37,7 @@ export class OperationEngine {
     this.#scheduler = new Scheduler(options.parallel, (task) => this.#run(task))
     this.#clock = options.clock ?? systemClock
     this.#runner = this.#createRunner()
-    setMaxListeners(0, this.#shutdown.signal) // no limit of listeners, because each running step can add one
+    setMaxListeners(0, this.#shutdown.signal) // listeners are unlimited, because each running step can add one
   }
 
   /**

@@ -51,7 +51,7 @@ const limits = {
 
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
-/** Time in ms that calls in progress have to finish after a stop. */
+/** Time in ms for calls in progress to finish after a stop. */
 const graceMs = 1000
 
 export interface ServeOptions {

@@ -58,7 +58,7 @@ export interface LxcDriverOptions {
   readonly runDir: string
   /** A guest's name in lxc is `<prefix>-<id>`. */
   readonly namePrefix: string
-  /** Time in ms after which a guest is killed if it has not shut down. */
+  /** Time in ms from the request to shut down until a guest that still runs is killed. */
   readonly stopTimeoutMs: number
   readonly log: Logger
   /** Records which processes were killed because memory ran out. If omitted, such a kill is reported as a shutdown. */

@@ -42,7 +42,7 @@ async function askForLogin(run: RunPaths): Promise<CurrentLogin | undefined> {
   }
 }
 
-/** Reads a file in the guest. If the guest agent must not read files, the error is the same as for a missing file. */
+/** Reads a file in the guest. If the guest agent refuses to read files, the error is the same as for a missing file. */
 async function readInside(agent: GuestAgent, path: string): Promise<string> {
   const handle = await agent.ask('guest-file-open', { path, mode: 'r' })
   try {

@@ -104,7 +104,8 @@ export class ArrivalReservations {
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
-    // An earlier move may have taken the guest away from this host. That move could still delete the arriving guest.
+    // An earlier move may have taken the guest away from this host. The operation of the earlier move could still
+    // delete the arriving guest.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     await this.live.endArriving(uuid)
     store.remove(uuid)

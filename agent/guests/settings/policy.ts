@@ -16,8 +16,8 @@ export class PolicySettings {
   ) {}
 
   /**
-   * Sets the quota. Undefined fields keep their value. @throws {BerthError} `invalid_field`, the errors of
-   * `changeGuest`
+   * Sets the quota. Undefined fields keep their value.
+   * @throws {BerthError} `invalid_field`, and the errors of `changeGuest`
    */
   setTrafficLimit(target: Target, wanted: TrafficChange): Promise<GuestRecord> {
     const { store } = this.context

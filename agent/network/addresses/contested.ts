@@ -16,8 +16,8 @@ const againMs = 60_000
 const parallel = 8
 
 /**
- * Finds guests' public IPv4 addresses for which another computer on the segment answers. Runs in the background. Does
- * not check IPv6, because the filter drops outside packets with a guest's source address, even advertisements.
+ * Finds guests' public IPv4 addresses for which another computer on the segment answers. Runs in the background. IPv6
+ * cannot be checked, because the filter drops the answers: packets from outside that have a guest's source address.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
