@@ -12,8 +12,8 @@ import { endFetch, fetchStep, parseFetch, type FetchInput } from './fetch-backup
 type CreateFromBackupInput = CreateInput & FetchInput
 
 /**
- * Creates a guest whose disk is restored from a backup, which may be of a deleted guest or of a guest on another host.
- * The template is only recorded: the guest needs no image of it.
+ * Creates a guest whose disk is restored from a backup. The backup can be of a deleted guest, or of a guest on another
+ * host. The template is only recorded, because the guest needs no image.
  */
 export function createFromBackupKind(
   context: BackupContext,

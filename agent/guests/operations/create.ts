@@ -39,7 +39,7 @@ export function createKind(
   }
 }
 
-/** Returns how every operation that creates a guest ends, and what its request is answered. */
+/** Returns `settle` and `answer`, which all operations that create a guest share. */
 export function createEnd(
   context: GuestContext,
 ): Required<Pick<OperationKind<'create', CreateInput, GuestRecord>, 'settle' | 'answer'>> {
@@ -63,7 +63,7 @@ export function createEnd(
 export interface CreateParts {
   readonly context: GuestContext
   readonly capacity: HostCapacity
-  /** Checks that a disk can be made from the template. Default: checks that the host may create guests from it. */
+  /** Checks that a disk can be made from the template. Default: checks that guests can be created from it. */
   readonly checkTemplate?: (templateId: string, virtualization: DriverKind) => void
 }
 
@@ -99,7 +99,7 @@ export async function acceptCreate(
   }
 }
 
-/** Returns the request with the template for its kind of guest, and what depends on the template's operating system. */
+/** Returns the request with the template, login and user data that fit the guest's kind and operating system. */
 function settleTemplate({ images }: GuestContext, parsed: CreateRequest): CreateRequest {
   const templateId = images.idFor(parsed.templateId, parsed.virtualization)
   const os = images.osOf(templateId)
@@ -127,13 +127,13 @@ function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
 }
 
 interface FirstBoot {
-  /** Called with the work that prepares the first boot. */
+  /** Runs the work that prepares the first boot. */
   readonly prepare: (work: () => Promise<void>) => Promise<void>
-  /** Called with the first boot. */
+  /** Runs the first boot. */
   readonly start: (step: StepContext<CreateInput>, boot: () => Promise<void>) => Promise<void>
 }
 
-/** Returns the steps after the disk of a new guest exists: its configuration, and its start if the request wants it. */
+/** Returns the steps that follow the creation of a guest's disk: its configuration, and its start if requested. */
 export function firstBootSteps(context: GuestContext, around: FirstBoot): GuestStep<CreateInput>[] {
   const configure = configureStep(context, { undo: true })
   const start = startStep(context, isStoppedBySuspension) // a suspended guest is created, but not started

@@ -24,7 +24,7 @@ export interface FetchInput extends TargetInput {
 export interface FetchParts {
   readonly context: BackupContext
   readonly capacity: Pick<HostCapacity, 'readDisk'>
-  /** Called with the guest and the facts about its backup after the backup was fetched. */
+  /** Called after a backup was fetched, with the guest and the facts about the backup. */
   readonly onFetched?: (record: GuestRecord, size: BackupSize) => void
 }
 

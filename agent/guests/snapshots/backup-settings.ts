@@ -5,15 +5,15 @@ import { checkFirewall, type Firewall, type WantedFirewall } from '../../../shar
 import type { GuestRecord } from '../record/record.js'
 
 /*
- * Maximum lengths of recorded settings. The kernel limits each argument of a program to 128 KiB, and both texts are encoded
- * once more in the same argument of restic.
+ * Maximum lengths of the texts with settings and firewall. restic gets the two texts in one argument, encoded once more.
+ * The kernel limits an argument to 128 KiB.
  */
 const maxLength = 48 * 1024
 const maxFirewallLength = 32 * 1024
 /** Maximum length of a recorded firewall before its compression. */
 const maxPlainLength = 4 * 1024 ** 2
 
-/** Returns a guest's settings as text for the note of a backup. A guest with very many port mappings has none of them in it. */
+/** Returns a guest's settings as text for the note of a backup. If it is too long, omits all port mappings. */
 export function encodeSettings(record: GuestRecord): string {
   const text = encode(record)
   return text.length <= maxLength ? text : encode({ ...record, portMappings: [] })
@@ -29,7 +29,7 @@ export function decodeSettings(backupId: string, text: string | undefined): Back
   }
 }
 
-/** Returns a firewall as text for the note of a backup. If it is too long, all traffic of the restored guest is blocked. */
+/** Returns a firewall as text for the note of a backup. If it is too long, omits descriptions, or blocks all traffic. */
 export function encodeFirewall(firewall: Firewall): string {
   const rules = firewall.rules.map((rule) => ({ ...rule, description: '' }))
   const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
