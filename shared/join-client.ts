@@ -14,7 +14,7 @@ import { OutboundClient, readText } from './outbound-request.js'
 const timeoutMs = 15_000
 const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
 const maxAnswerBytes = 1024 * 1024
-/** Codes after which the next endpoint is tried. */
+/** Error codes after which the next endpoint is tried. */
 const otherMayAnswer = ['gateway_unreachable', 'gateway_untrusted', 'store_unavailable']
 const joinName = identityDnsName({ role: 'join' })
 

@@ -48,7 +48,7 @@ async function makeDisk(
 export async function ensureImage(images: GuestImages, templateId: string, step: StepContext<unknown>): Promise<void> {
   if (images.has(templateId)) return
   const report = (fraction: number, stage: string): void => step.report(fraction, stage)
-  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // others can run while the image is created
+  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations can run meanwhile
 }
 
 /** Writes the files that a start needs. In parallel, sets the network rules, before the guest can send a packet. */

@@ -27,7 +27,7 @@ export async function sendMemory(
   const server = await listenFor(run.outgoing, userId)
   try {
     const connected = once(server, 'connection', { signal: AbortSignal.timeout(connectTimeoutMs) })
-    connected.catch(() => undefined) // awaited below
+    connected.catch(() => undefined) // `connected` is awaited below
     await begin(monitor, run, limits)
     const [socket] = (await connected) as [Socket]
     return socket

@@ -104,7 +104,7 @@ export class QemuLiveMoves implements LiveMoves {
 
   async send(machine: Machine, limits: MemoryLimits): Promise<Socket> {
     const run = this.#runOf(machine)
-    refuseFrozen(run) // a backup may have frozen it since it was described
+    refuseFrozen(run) // a backup may have frozen the guest since `describe`
     return sendMemory(await this.#monitor(machine), { run, userId: machine.isolation.userIdBase }, limits)
   }
 

@@ -29,7 +29,7 @@ export interface SettingChange {
   readonly prepare?: (record: GuestRecord) => Promise<void>
   /** Writes to the journal in one transaction. @returns a function that undoes these writes in a second transaction */
   readonly write: (record: GuestRecord) => () => void
-  /** Makes the host match the guest's record. May be called repeatedly. */
+  /** Makes the host match the guest's record. Can be called repeatedly. */
   readonly apply?: (record: GuestRecord) => Promise<void>
   /** Called when the setting is in force, rolled back or refused. */
   readonly ended?: () => void

@@ -74,7 +74,7 @@ export class PortMappings {
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // the old mapping is removed first: both can use the same ports
+      store.removeMapping(record.uuid, position) // removed first, because the new mapping can use the same ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }

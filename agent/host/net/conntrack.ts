@@ -80,7 +80,7 @@ export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void>
 
 /** A flow of the table, with canonical addresses. */
 export interface TrackedFlow extends Readonly<Record<FlowPlace, string>> {
-  /** Undefined: another protocol. */
+  /** Undefined if the flow has another protocol. */
   readonly protocol: 'tcp' | 'udp' | undefined
   readonly askedPort: number
 }
