@@ -125,7 +125,7 @@ interface AddedCommands {
   readonly surroundings: Surroundings
 }
 
-/** Adds commands that explain or show a plan before they change something. */
+/** Adds commands that explain a problem, or that show a plan before they change something. */
 function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void {
   add('why <guest> <port>', 'Explains why a TCP port of a guest cannot be reached. Ends with 1 in this case.')
     .option('--source <address>', 'address of the client that cannot connect; default: the address of this machine')

@@ -18,7 +18,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // Above the size of the largest script, which is xterm with its renderer. Only terminals load this script.
+    // This limit is above the size of the largest script: xterm with its renderer, which only terminals load.
     chunkSizeWarningLimit: 600,
   },
 })

@@ -170,7 +170,7 @@ function keepForwarding(): () => void {
   return () => before.forEach(([path, value]) => writeFileSync(path, value))
 }
 
-/** Prints the report. Failures come last, because a log may keep only the end of the output. */
+/** Prints the report. Failures come last, because a log can keep only the end of the output. */
 function report(results: readonly JobResult[], interruptions: readonly string[]): void {
   const sum = (count: (result: JobResult) => number): number =>
     results.reduce((total, result) => total + count(result), 0)

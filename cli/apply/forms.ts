@@ -21,13 +21,13 @@ export class InvalidValue extends Error {
 export interface Form {
   /** Converts a value of the file to its canonical value. @throws {InvalidValue} */
   parse(value: unknown): unknown
-  /** Converts a value in a row of the API to its canonical value. Default: the value stays as it is. */
+  /** Converts a value in a row of the API to its canonical value. Without this function, the value stays as it is. */
   read?(value: unknown): unknown
-  /** Converts a canonical value to a value of the file. Default: the value stays as it is. */
+  /** Converts a canonical value to a value of the file. Without this function, the value stays as it is. */
   write?(value: unknown): unknown
-  /** Converts a canonical value to a value in a request. Default: the value stays as it is. */
+  /** Converts a canonical value to a value in a request. Without this function, the value stays as it is. */
   send?(value: unknown): unknown
-  /** Converts a canonical value to the text that differences show. Default: the value of the file. */
+  /** Converts a canonical value to its text in the list of differences. Default: the text in the file. */
   describe?(value: unknown): string
   /** Compares the parts of a value. Without this function, values are compared as a whole. */
   parts?(wanted: unknown, current: unknown): Parts

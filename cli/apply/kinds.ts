@@ -69,7 +69,7 @@ function field(name: string, form: Form, change: ChangeKind, options: FieldOptio
   return { name, api, row, form, change, isAddedLater }
 }
 
-/** Text that may contain passwords. Differences show only its length. */
+/** Text that can contain passwords. Differences show only its length. */
 const secret: Form = { ...text, describe: (value) => `(${String(value).length} characters)` }
 const describeKeyGuests = (names: readonly string[]): string => (names.length > 0 ? names.join(', ') : 'all guests')
 const tags: Form = { ...words, parse: (value) => checked(() => parseTags(textsOf(value)), 'tags') }

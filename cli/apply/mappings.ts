@@ -3,7 +3,7 @@ import { checked, InvalidValue, listOf, oneOf, parseObject, text, whole, type Fo
 
 /* Port mappings of guests. */
 
-/** A port mapping in its canonical form. A host port of 0 is chosen by Berth. */
+/** A port mapping in its canonical form. If the host port is 0, Berth chooses it. */
 export interface Mapping {
   readonly protocol: 'tcp' | 'udp'
   readonly guestPort: number
@@ -159,7 +159,7 @@ export function compareMappings(wanted: readonly Mapping[], current: readonly Ma
   }
 }
 
-/** Mappings with a host port come first, because each fits only one present mapping. Known descriptions come next. */
+/** Sorts mappings with a host port first, because each fits only one present mapping. */
 function bestFirst(wanted: readonly Mapping[], current: readonly Mapping[]): Mapping[] {
   const score = (mapping: Mapping): number =>
     (mapping.hostPort === 0 ? 2 : 0) + (current.some(({ description }) => description === mapping.description) ? 0 : 1)

@@ -50,7 +50,7 @@ function valueOf({ noun }: Kind, field: Field, { row, names }: NamedRow): [strin
   return [[field.name, field.form.read ? field.form.read(value) : value]]
 }
 
-/** Returns the names of guests. A deleted guest keeps its UUID: for an API key, an empty list means all guests. */
+/** Returns names of guests, or the UUIDs of deleted ones: an API key with an empty list could access all guests. */
 function namesOf(uuids: readonly string[], { guests }: NamesOfIds): string[] {
   return sortedSet(uuids.map((uuid) => guests.get(uuid) ?? uuid))
 }

@@ -26,7 +26,7 @@ export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun
   await serveTools(tools, session)
 }
 
-/** Reads the OpenAPI document of the gateway, because this program may have another version than the gateway. */
+/** Reads the OpenAPI document of the gateway, because this program can have another version than the gateway. */
 async function readDocument(client: BerthClient): Promise<ApiDocument> {
   return (await client.send({ method: 'GET', path: '/openapi.json' })).body as unknown as ApiDocument
 }

@@ -31,7 +31,7 @@ export async function runRun({ guest, command, options, surroundings }: RunRun):
   process.exit(code)
 }
 
-/** Ends as after SIGPIPE when nobody reads the output any more. The program in the guest then ends, too. */
+/** When nobody reads the output any more, ends as after SIGPIPE. Then the program in the guest ends, too. */
 function endWithReader(stream: Writable): void {
   stream.removeAllListeners('error')
   stream.on('error', () => process.exit(endedByPipe))

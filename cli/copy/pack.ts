@@ -4,7 +4,7 @@ import { create } from 'tar'
 export interface PackOptions {
   /** File or directory on this machine. */
   readonly source: string
-  /** Name that it gets in the guest. */
+  /** Name of the copy in the guest. */
   readonly name: string
   /** Called for each file that is not copied. */
   readonly onSkip: (message: string) => void
@@ -18,7 +18,7 @@ export function packFiles({ source, name, onSkip }: PackOptions): AsyncIterable<
   return create(
     {
       cwd: dirname(path),
-      // Leaves out users, and fields that other programs report as unknown.
+      // Leaves out the owners of files, and fields that other tar programs report as unknown.
       portable: true,
       onWriteEntry: (entry) => {
         entry.path = rename(entry.path)

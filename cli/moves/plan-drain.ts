@@ -20,7 +20,7 @@ export interface Drain {
   readonly containers: readonly DrainedGuest[]
 }
 
-/** Settings of a new drain, as their flags contain them. */
+/** Settings of a new drain, as the user typed them in the flags. They are not checked yet. */
 export interface DrainSettings {
   readonly mode?: string
   readonly parallel?: string

@@ -25,7 +25,7 @@ export function padTo(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - widthOf(text)))
 }
 
-/** Replaces control characters, because they could change the terminal. Names and messages may come from guests. */
+/** Replaces control characters, because they could change the terminal. Names and messages can come from guests. */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
     /[\n\t\r]/.test(character) ? ' ' : '\ufffd',

@@ -20,7 +20,7 @@ export interface EventOptions {
   readonly lastEventId?: string | undefined
   /** Connects again when the stream ends. Default: true. */
   readonly reconnect?: boolean
-  /** Ends the stream when it is aborted. */
+  /** Aborting this signal ends the stream. */
   readonly signal?: AbortSignal | undefined
 }
 

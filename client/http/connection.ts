@@ -12,7 +12,7 @@ export interface RequestOptions {
   readonly ifMatch?: string | undefined
   /** Idempotency key: a request with the same key takes effect only once. Default: a random key. */
   readonly idempotencyKey?: string
-  /** Ends the request when it is aborted. */
+  /** Aborting this signal ends the request. */
   readonly signal?: AbortSignal
 }
 

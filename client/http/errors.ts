@@ -38,7 +38,7 @@ export class UnreachableError extends Error {
     message: string,
     /** Code of Node.js, such as `ECONNREFUSED`; empty: none. */
     readonly code: string,
-    /** True if the gateway may have received the request. */
+    /** True if the gateway has possibly received the request. */
     readonly wasSent: boolean,
   ) {
     super(message)
@@ -58,7 +58,7 @@ export class UnexpectedAnswerError extends Error {
   }
 }
 
-/** Something did not happen within the time that the caller allowed. */
+/** The caller allowed a maximum time for a wait, and this time is over. */
 export class TimeoutError extends Error {
   override readonly name: string = 'TimeoutError'
 }

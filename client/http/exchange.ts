@@ -53,7 +53,7 @@ function targetOf(url: string, { path, query = {} }: ClientRequest): URL {
 
 /**
  * Ends a request whose connection or answer takes too long.
- * @returns a function that says whether a connection was established, over which the request may have been sent
+ * @returns a function that says whether a connection was established, over which the request was possibly sent
  */
 function limitSilence(sent: SentRequest, url: string): () => boolean {
   let isConnected = false

@@ -24,7 +24,7 @@ const firstPauseMs = 500
 /** Error codes of requests that are not repeated: an offline host can need days to come online. */
 const notRepeated = new Set(['host_offline'])
 
-/** Returns the time in ms after which the request is sent again; undefined: the request has failed for good. */
+/** Returns the time in ms after which the request is sent again; undefined: it is not sent again. */
 export function planRetry(failed: FailedAttempt, limits: RetryLimits): number | undefined {
   const { error, attempt } = failed
   const attempts = isUnsent(error) ? limits.connectAttempts : limits.attempts

@@ -7,7 +7,7 @@ interface ErrorBody {
   readonly details?: { readonly field?: unknown; readonly task_id?: unknown }
 }
 
-/** Reads the error in an answer. The answer may come from a proxy, whose text has another form. */
+/** Reads the error in an answer. The answer can come from a proxy, whose text has another form. */
 export function parseRefusal(status: number, text: string): Refusal {
   const body = parseBody(text)
   const field = textOf(body.details?.field)

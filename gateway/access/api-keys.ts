@@ -73,7 +73,7 @@ export class ApiKeys {
 
   /**
    * Creates a key.
-   * @param operationId id of a request that may be repeated: all attempts return the same key
+   * @param operationId id of a request that can be repeated: all attempts return the same key
    * @throws {BerthError} `insufficient_scope`, `invalid_state`, `key_limit_reached`
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
@@ -111,7 +111,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** Returns the key that an earlier attempt created. Fails if this key was deleted, because it would not work. */
+  /** Returns the key that an earlier attempt created. Fails if this key was deleted: the client could not use it. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))

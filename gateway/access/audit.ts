@@ -92,8 +92,7 @@ export class AuditStore implements AuditLog {
 
   /**
    * Counts a repeated failure in the audit entry of an earlier failure.
-   * @returns false if the action keeps its own entry, for example because it is possible that the action was carried
-   * out
+   * @returns false if the action keeps its own entry, for example because the action was possibly carried out
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false

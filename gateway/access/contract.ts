@@ -36,7 +36,7 @@ export interface SessionCallers {
 
 export interface Authenticator {
   /**
-   * Identifies the caller of a request. `rate_limited` (429) replaces the other errors after too many failures.
+   * Identifies the caller of a request. After too many failures, throws `rate_limited` in place of the other errors.
    * @param address client address behind trusted proxies; IPv4-mapped IPv6 is converted to IPv4
    * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed`, `csrf_refused` (403),
    * `rate_limited` (429), `store_unavailable` (503)
@@ -137,8 +137,8 @@ export interface SharedCaches {
    */
   current(): Promise<void>
   /**
-   * Resolves when all changes in the store before this call are visible at all gateways. Never rejects. Await it before
-   * a change is acknowledged.
+   * Resolves when all changes that were stored before this call are visible at all gateways. Never rejects. Await it
+   * before a change is acknowledged.
    */
   visibleEverywhere(): Promise<void>
 }

@@ -2,7 +2,7 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of records in `#waiting`. Beyond it, ended requests can count as running until this process ends. */
+/** Maximum number of records in `#waiting`. If there are more, some ended requests stay marked as running. */
 const maxRecords = 10_000
 
 /**

@@ -17,7 +17,7 @@ export interface KeyRecord {
   /** Containers that the key may access. Empty: all containers. */
   readonly containerUuids: readonly string[]
   readonly createdAtMs: number
-  /** Id of the creator, a key whose rights always limit this key. 0: an administrator created this key. */
+  /** Id of the key that created this key. Its rights always limit this key. 0: an administrator created this key. */
   readonly parentId: number
 }
 

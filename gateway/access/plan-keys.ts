@@ -204,7 +204,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Rejects a key that the caller may not manage. Call it first, because later checks reveal facts about the key. */
+/** Rejects a key that the caller may not manage. Call this first, because later checks reveal facts about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('the caller cannot change this key, which has rights that the caller does not have')

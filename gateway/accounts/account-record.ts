@@ -20,7 +20,7 @@ interface AccountBase {
   readonly id: number
   /** Unique among accounts of all kinds, ignoring case. */
   readonly username: string
-  /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to it. */
+  /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to the account. */
   readonly passwordHash: string
   readonly disabled: boolean
   /** Increased to end all sessions of the account. A session is valid only if it began with the present number. */

@@ -19,7 +19,7 @@ export interface GateLimits {
   readonly othersAtOnce: number
   /** Maximum number of strangers' logins at the same time, so that many of them do not delay known users. */
   readonly strangersAtOnce: number
-  /** Maximum length of each queue. Beyond it, the work of the account and address with the most work is rejected. */
+  /** Maximum length of each queue. In a full queue, work of the account and address with the most work is rejected. */
   readonly maxWaiting: number
   /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
   readonly maxStrangers: number

@@ -86,7 +86,7 @@ export class Logins {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
-    // The counters are only reset after the code. Otherwise, attackers with the password could guess many codes.
+    // The counters are reset only after a correct code. Otherwise, attackers with the password could guess many codes.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }

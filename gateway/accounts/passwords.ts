@@ -31,7 +31,7 @@ export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 /** Hashes and checks passwords. FairGate decides which of the waiting requests is processed next. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** A hash of no account. Passwords for unknown names are checked against it, so that the check takes as long. */
+  /** A hash for no account. Passwords of unknown names are checked against it, so that each check takes as long. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {

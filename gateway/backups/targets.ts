@@ -102,7 +102,7 @@ export class BackupTargets {
   }
 
   /**
-   * Records that a container has backups. They can then be found after its deletion. Call this before the first one.
+   * Records a container that has backups, so that they are found after its deletion. Call this before its first backup.
    */
   async note(id: string, container: KnownContainer): Promise<void> {
     await this.#store.run('record that a container has backups on a target', (client) =>

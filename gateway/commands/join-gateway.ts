@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files as the service's user instead of root. This user could have put links to root's files there. */
+/** Runs work on files as the service's user, because this user could have put links to root's files there. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()
@@ -171,7 +171,7 @@ class GatewayJoin {
 }
 
 /**
- * Checks that this server reaches the store of the fleet. An address such as 127.0.0.1 leads to another server here.
+ * Checks that this server reaches the store of the fleet. From here, 127.0.0.1 leads to another server.
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {

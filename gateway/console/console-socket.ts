@@ -200,7 +200,7 @@ export class ConsoleSocket {
     if (frame.type === 'eof') this.#endInput()
   }
 
-  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because a window limits it, too. */
+  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because a window limits such input. */
   #costOf(frame: ClientFrame): number {
     if (frame.type === 'resize') return resizeCostBytes
     return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes
@@ -256,7 +256,7 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    // The client of a program must limit its input. Its socket is always read, because it also sends acknowledgements.
+    // A program's client must limit its input. The socket is always read, because it also carries acknowledgements.
     const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined

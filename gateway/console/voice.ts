@@ -48,7 +48,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line and then send Enter. */
+/** Text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line before sending Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

@@ -52,7 +52,7 @@ export interface DrainRequest {
  */
 export class Drains {
   readonly #document: StoredDocument<DrainsByHost>
-  /** Only the gateway that holds this lease starts the tasks of drains. All others only read the state. */
+  /** Only the gateway that holds this lease starts the tasks of drains. All other gateways only read the state. */
   readonly lease: Lease
   readonly #retryMs: number
   readonly #working = new SingleFlight()
@@ -225,7 +225,7 @@ async function beginMove(
 ): Promise<string> {
   const { bandwidthMbps, startedBy: requestedBy } = drain
   const toHostId = drain.direction === 'back' ? drain.hostId : undefined
-  // Guests that failed to move stay on this host. Therefore guests that must be on the same host stay, too.
+  // Guests whose move failed stay on this host. Guests that placement rules bind to them therefore stay, too.
   const alsoMoving = drain.guests.filter(({ state }) => state !== 'failed').map(({ uuid }) => uuid)
   const choice = { toHostId, refusedBy, alsoMoving, bandwidthMbps, offline: false }
   return (await fleet.moveGuest({ operationId, guest, ...choice, requestedBy })).toHostId

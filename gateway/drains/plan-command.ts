@@ -35,7 +35,7 @@ export function planReturn(drain: Drain | undefined): Drain {
   return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
-/** This message differs from `canceled`, because `resume` must not return a container that has never left. */
+/** Differs from the message `canceled`: `resume` retries canceled containers, but this container has never left. */
 const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {

@@ -7,7 +7,7 @@ import type { RingEntry } from './ring.js'
 export interface Foreign {
   readonly numbers: readonly EventNumber[]
   readonly position: Position
-  /** Position of the gateway that reported the states of host connections. `undefined`: it was this gateway. */
+  /** Position of the gateway that reported the states of host connections to the client. `undefined`: this gateway. */
   readonly connections: Position | undefined
 }
 

@@ -108,7 +108,7 @@ export class EventHub {
     this.#schedule()
   }
 
-  /** Adds an entry for each host's last reported revision to the ring, which lacks the changes before this revision. */
+  /** Adds an entry with the last reported revision of each host. Changes before this revision are not in the ring. */
   #notePositions(view: HubOptions['view']): void {
     for (const { id, epoch, revision } of view.positions())
       if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))

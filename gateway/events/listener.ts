@@ -25,7 +25,7 @@ export interface StreamStart {
   readonly next: number
   /** Selects the events that the client lacks. Absent: the client's last event id names no other gateway. */
   readonly catchUp?: CatchUp | undefined
-  /** Event id with which the client can resume here. Absent: the id of the entry before `next`. */
+  /** Event id with which the client can resume at this place. Absent: the id of the entry before `next`. */
   readonly id?: string | undefined
 }
 

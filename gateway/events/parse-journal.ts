@@ -50,7 +50,7 @@ export function parseJournal(text: string, boot: string): FormerEvents | undefin
   }
 }
 
-/** Marks a gap for each host. Events of an earlier version have no marks, so other gateways do not know them. */
+/** Marks a gap for each host. Events of an earlier version have no marks, so other gateways cannot identify them. */
 function gapsOf(hosts: Iterable<HostPosition>): FormerEntry[] {
   return [...hosts]
     .filter(({ epoch }) => epoch !== '')

@@ -29,7 +29,7 @@ export async function readResume(
   if (others.length === 0) return { own: own! }
   const position = await order?.find(others)
   if (!position) return 'unknown'
-  // The first number belongs to the gateway whose states of host connections the client knows.
+  // The first part of an event id is from the gateway whose states of host connections the client knows.
   const connections = numbers[0]!.epoch === ownEpoch ? undefined : await order?.find([numbers[0]!])
   return { ...(own !== undefined && { own }), foreign: { numbers: others, position, connections } }
 }

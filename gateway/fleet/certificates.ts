@@ -48,7 +48,7 @@ export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
   readonly #waits = new RenewalWaits()
-  /** Last reported problem of renewing a certificate, by host id. A problem is logged only when it changes. */
+  /** Last logged problem with the renewal of a certificate, by host id. A problem is logged only when it changes. */
   readonly #problems = new Map<string, string>()
   readonly #everyMs: number
 

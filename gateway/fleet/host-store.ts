@@ -96,7 +96,7 @@ export class HostStore {
     })
   }
 
-  /** Removes a host, but not its id. Otherwise, gateways would restore the host like one that the store has lost. */
+  /** Removes a host, but keeps its id. Otherwise, gateways would restore the host like one that the store has lost. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),

@@ -31,7 +31,7 @@ export class UnlistedOperations {
    * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {
-    // All ids of operations match this pattern. The hosts are not asked for other texts.
+    // All ids of operations match this pattern. For any other text, no host is asked.
     if (!operationId.test(id)) return undefined
     if (!this.#searches.has(id) && this.#searches.keys.length >= maxSearches)
       throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are requested: try again later')

@@ -140,7 +140,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // During this wait, the former host of a moved guest can report that the guest has left. The view then lacks it.
+    // Meanwhile, the former host of a moved guest can report that the guest has left. The view then lacks the guest.
     if (!find()) await this.#expectedHosts()
   }
 

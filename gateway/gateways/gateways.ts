@@ -28,7 +28,7 @@ export interface GatewaysOptions {
   readonly redis: RedisChoice
   readonly tokenLifetimeMs: number
   readonly log: Logger
-  /** Called, possibly repeatedly, when this gateway was removed from the fleet. It must then stop serving requests. */
+  /** Called, possibly repeatedly, when this gateway was removed from the fleet. It must stop serving requests. */
   readonly onRemoved: () => void
 }
 

@@ -167,7 +167,7 @@ function unmatched(ctx: ExchangeContext): Reply {
   return { ...reply, headers: { ...reply.headers, ...allow } }
 }
 
-/** Error for an unknown path. The API avoids `not_found`: billing systems would consider a guest as deleted. */
+/** Error for an unknown path. The code `not_found` would make billing systems believe that a guest was deleted. */
 function unknownPath(path: string): BerthError {
   if (/^\/api(\/v1)?\/(ssh|vnc)$/.test(path))
     return new BerthError('invalid', 'invalid_request', 'this endpoint is a WebSocket: send Upgrade: websocket')

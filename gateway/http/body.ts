@@ -4,7 +4,7 @@ import { BerthError } from '../../shared/errors.js'
 const maxDepth = 32
 /**
  * Limits for reading the unread part of a rejected body. Many clients only read the answer after they have sent the
- * whole body. If the connection were closed before that, they would get a reset instead of the answer (RFC 9112, 9.6).
+ * whole body. If the connection were closed earlier, they would get a reset instead of the answer (RFC 9112, 9.6).
  */
 const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 

@@ -131,7 +131,7 @@ function setupPageOf(show: (ctx: ExchangeContext) => Promise<Reply>, hasLink: ()
 const assetHeaders = {
   // The name of the file contains the digest of its content, so that this content never changes.
   'cache-control': 'public, max-age=31536000, immutable',
-  // Shared workers have the policy of their script. The panel's worker connects to the stream of events.
+  // A shared worker gets its policy with its script. The panel's worker connects to the stream of events.
   'content-security-policy': "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
 }

@@ -37,7 +37,7 @@ export interface MaintenanceOptions {
  */
 export class Maintenance {
   readonly #document: StoredDocument<Windows>
-  /** The gateway that holds this lease starts and ends windows. All others only read them. */
+  /** The gateway that holds this lease starts and ends windows. All other gateways only read them. */
   readonly lease: Lease
   readonly #now: () => number
   readonly #working = new SingleFlight()

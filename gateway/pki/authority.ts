@@ -185,7 +185,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // No certificate outlives its authority, because connections would then fail although the certificate seems valid.
+    // If a certificate outlived its authority, connections would fail although the certificate seems valid.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.notAfterMs))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()

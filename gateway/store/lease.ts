@@ -27,7 +27,7 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Number of this take-over. Later take-overs have higher numbers. undefined: the lease is not held here. */
+  /** Number of this take-over. Later take-overs have higher numbers. undefined: this process holds no lease. */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }

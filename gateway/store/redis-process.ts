@@ -107,7 +107,7 @@ export class RedisProcess {
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
 
-  /** Ends a server that runs with an outdated configuration. No data is lost, because it is on disk. */
+  /** Ends a server that runs with an outdated configuration. No data is lost, because all data is on disk. */
   async #retireOutdated(): Promise<void> {
     const pid = await this.findPid()
     if (pid !== undefined) {

@@ -6,7 +6,7 @@ import { Sentinels, type SentinelsOptions } from './sentinels/sentinels.js'
 export interface ServerOptions {
   /** URL of the server: `redis://`, `rediss://` or `unix:///path`. It is not used if there are Sentinels. */
   readonly url: string
-  /** Login and TLS. Default: according to the URL. */
+  /** Login and TLS settings. Default: as the URL states them. */
   readonly access?: RedisAccess | undefined
   /** Sentinels that name the master. Default: the server is always the same. */
   readonly sentinels?: SentinelsOptions | undefined
@@ -17,7 +17,7 @@ export interface ServerOptions {
 /** Time limit in ms of an answer of a master. It is short, because the Sentinels can soon choose another master. */
 const masterTimeoutMs = 1200
 
-/** Finds the server to which the store connects, and notices when another server has taken its place. */
+/** Finds the Redis server to which this gateway connects, and notices when another server has taken its place. */
 export class ServerFinder {
   readonly #sentinels: Sentinels | undefined
   #current: RedisAddress | undefined
@@ -43,7 +43,7 @@ export class ServerFinder {
     return { at, access, answerTimeoutMs: masterTimeoutMs, mustBeMaster: true, confirms }
   }
 
-  /** Records that the store is connected to this server. */
+  /** Records that this gateway is now connected to this Redis server. */
   use({ at }: StoreServer): void {
     if (typeof at === 'string') return
     if (this.#current && !isSameAddress(this.#current, at)) this.failovers++
@@ -56,7 +56,7 @@ export class ServerFinder {
     this.#confirmedMs = performance.now()
   }
 
-  /** Asks the Sentinels for the master. @returns why the store must leave its present server; "": it may stay */
+  /** Asks the Sentinels for the master. @returns why this gateway must leave its present server; "": no reason */
   async check(): Promise<string> {
     const current = this.#current
     if (!this.#sentinels || !current) return ''

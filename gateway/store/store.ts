@@ -75,7 +75,7 @@ export class Store {
     return this.options.prefix + parts.join(':')
   }
 
-  /** Starts to connect, and repeats failed attempts until the store is connected. */
+  /** Starts to connect to the Redis server, and repeats failed attempts until one succeeds. */
   start(): void {
     this.#loop ??= this.#keepConnected()
   }
@@ -190,7 +190,7 @@ export class Store {
     return result
   }
 
-  /** Sends a PING. Before the server answers, it reports all changes that it has acknowledged to any client. */
+  /** Sends a PING. Before it answers, the server reports to this gateway all changes acknowledged to any client. */
   async ping(): Promise<void> {
     await this.trust.exchange()
   }

@@ -109,7 +109,7 @@ export class SubUsers {
 
   /**
    * Creates a sub-user. If a sub-user with the same containers exists, returns it unchanged and without a password.
-   * @param operationId id of a request that may be repeated; each repetition returns the same password
+   * @param operationId id of a request that can be repeated; each repetition returns the same password
    * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`, `account_limit_reached`
    */
   async create(

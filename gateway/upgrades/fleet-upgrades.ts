@@ -34,7 +34,7 @@ export interface RunRequest {
  */
 export class FleetUpgrades {
   readonly #run: StoredDocument<FleetRun | null>
-  /** The gateway that holds this lease advances the upgrade. All others only read its state. */
+  /** The gateway that holds this lease advances the upgrade. All other gateways only read its state. */
   readonly lease: Lease
   readonly #working = new SingleFlight()
   #timer: NodeJS.Timeout | undefined

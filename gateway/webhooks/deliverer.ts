@@ -133,7 +133,7 @@ export class Deliverer {
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
-  /** True if a webhook has no `Outbox`, which `#followRecords` creates. Until then, no deliveries are queued. */
+  /** True if a webhook has no `Outbox` yet (see `#followRecords`). While this is true, no deliveries are queued. */
   get #lacksOutbox(): boolean {
     return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
   }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Builds the product. Sourced after common.sh.
 
-# Builds only if the inputs changed: daemons and tests may run from the compiled output. build_product LOG
+# Builds only if the inputs changed: daemons and tests can run from the compiled output. build_product LOG
 build_product() {
   local inputs
   inputs=$(find agent cli client gateway panel shared proto package.json package-lock.json tsconfig.json buf.gen.yaml \

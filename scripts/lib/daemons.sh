@@ -3,7 +3,7 @@
 # Sourced after common.sh and instance.sh.
 # shellcheck disable=SC2154 # set by those two
 
-# --- the code: a separate copy, because a checkout may change, be deleted, or be in /root
+# --- the code: a separate copy, because a checkout can change, be deleted, or be in /root
 
 # Prints a digest of a daemon's code, packages, Node, unit and configuration. daemon_digest agent|gateway
 daemon_digest() {

@@ -131,7 +131,7 @@ config_lines() {
 
 values_record() { echo "$var_dir/.$1-values"; }
 
-# Records the values for a purge without a program and configuration. The record is private: URLs may contain passwords.
+# Records the values for a purge without a program and configuration. The record is private: URLs can contain passwords.
 keep_values() {
   local program key
   for program in agent gateway; do
@@ -210,7 +210,7 @@ write_configs() {
   done
 }
 
-# Only root and the gateway's user may read the password in redis.url. An editor may have changed the file's mode.
+# Only root and the gateway's user may read the password in redis.url. An editor can have changed the file's mode.
 protect_configs() {
   local file
   for file in "$(config_of agent)" "$(environment_of agent)" "$(environment_of gateway)"; do

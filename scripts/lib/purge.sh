@@ -29,7 +29,7 @@ purge_guests() {
   rm -rf "/run/lxc/lock$(agent_state_dir)/lxc"
 }
 
-# Prints the names of this instance's guests. Guests of other LXC users may have similar names.
+# Prints the names of this instance's guests. Guests of other LXC users can have similar names.
 guest_names() {
   local prefix name
   prefix=$(agent_get network.interface_prefix)
@@ -58,7 +58,7 @@ group_pids() {
   done | sort -un
 }
 
-# Kills all processes of a cgroup. Repeats the kill, because the processes may fork at the same time.
+# Kills all processes of a cgroup. Repeats the kill, because the processes can fork at the same time.
 kill_group() {
   local pid
   for _ in $(seq 100); do
@@ -245,7 +245,7 @@ remove_made_in() {
   rmdir "$directory" 2>/dev/null || true
 }
 
-# Checks the instance before anything is deleted. A missing value is never guessed: it may belong to another instance.
+# Checks the instance before anything is deleted. No missing value is guessed: a guess could belong to another instance.
 check_instance() {
   local title=${instance:+"instance '$instance'"}
   if ! instance_is_known; then
@@ -295,7 +295,7 @@ put_back() {
     [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
     [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path could not be restored to $before"
   done < <(kernel_record_section before | grep -E "$1" | tac)
-  # Marks the settings as restored, because the record may stay. They must not be restored a second time.
+  # Marks the settings as restored, so that they are not restored a second time if the record stays.
   sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
 }
 

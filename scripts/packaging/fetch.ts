@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** A published npm package. It may be for another architecture than that of this machine. */
+/** A published npm package. It can be for another architecture than that of this machine. */
 export interface PublishedPackage {
   readonly package: string
   readonly version: string

@@ -100,8 +100,8 @@ async function readImports(): Promise<Record<string, { imports: { path: string; 
 type FileFinder = (name: string) => readonly string[]
 
 /**
- * Makes a function that returns the files to which a name in a text may refer. The name may be a path from the root of
- * the repository, or a program or folder in dist. It may also be the base name of a file that is not TypeScript.
+ * Makes a function that returns the files to which a name in a text can refer. The name can be a path from the root of
+ * the repository, or a program or folder in dist. It can also be the base name of a file that is not TypeScript.
  */
 export function fileFinder(all: readonly string[]): FileFinder {
   const paths = new Set(all)

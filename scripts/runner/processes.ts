@@ -78,7 +78,7 @@ function start(
   const [command = '', ...args] = [...namespaces(job), process.execPath, ...mochaArguments(job, directory, scratch)]
   const file = output === undefined ? 'inherit' : openSync(output, 'w')
   const stdio: StdioOptions = ['ignore', file, file]
-  // PATH of a user other than root may lack the directories of programs such as losetup.
+  // PATH of a user other than root can lack the directories of programs such as losetup.
   const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
   const child = spawn(command, args, { stdio, env, detached: true })
   if (typeof file === 'number') closeSync(file)
@@ -223,7 +223,7 @@ function readProcesses(): ProcessEntry[] {
     })
 }
 
-/** Returns the fields of /proc/PID/stat after the name of the process. The name may contain spaces. */
+/** Returns the fields of /proc/PID/stat after the name of the process. The name can contain spaces. */
 function readStat(pid: string): string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -27,7 +27,7 @@ export interface CallerDeps {
   readonly routes: () => readonly Route[]
 }
 
-/** A client that offers operations to its user finds out here which ones the gateway would refuse. */
+/** A client that offers operations to its user learns from this route which of them the gateway would refuse. */
 export function callerRoute({ authorize, routes }: CallerDeps): Route {
   const mayUse = (caller: Principal, one: Route): boolean => {
     try {

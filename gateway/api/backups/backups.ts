@@ -201,7 +201,7 @@ function restoreRoute(parts: BackupParts): Route {
   })
 }
 
-/** @throws {BerthError} `unsupported` if the backup is of a container and the guest a virtual machine, or vice versa */
+/** @throws {BerthError} `unsupported` for a container's backup and a virtual machine, or vice versa */
 function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
   const source = view.findGuest(sourceUuid)?.guest
   if (source === undefined) return
@@ -244,8 +244,8 @@ function queued(data: Static<typeof QueuedSchema>, backupId: string): Answer<Que
 }
 
 /**
- * Finds a backup at the target that the request names. If the request names no target, searches the backups of the
- * container in the path. Then searches the other containers that the caller may see.
+ * Finds a backup at the target that the request names. If the request names no target, first searches the backups of
+ * the container in the path, and then those of other containers that the caller may see.
  * @throws {BerthError} `not_found`
  */
 function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {

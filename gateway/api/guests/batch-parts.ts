@@ -25,7 +25,7 @@ export const failedSchema = Type.Array(FailedSchema, {
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: FailedPart[]
-  /** True if a repetition of the request can have a better result. The answer is then not stored for repetitions. */
+  /** True if a repetition of the request can have a better result. In this case, the answer is not stored. */
   readonly unsettled: boolean
 }
 

@@ -85,7 +85,7 @@ export function bootRoute(fleet: Fleet): Route {
   })
 }
 
-/** Rejects images that a sub-user may not use, just like unknown images. @throws {BerthError} `invalid_field` */
+/** Rejects images that a sub-user may not use, as if they were unknown. @throws {BerthError} `invalid_field` */
 function imageOf({ mode, image = '' }: BootBody, { subUser }: Principal): string {
   if (mode === 'cdrom' && image === '') throw invalidField('image', 'image: is required if the mode is cdrom')
   if (mode === 'disk' && image !== '') throw invalidField('image', 'image: not allowed if the mode is disk')

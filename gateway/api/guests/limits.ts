@@ -103,7 +103,7 @@ export function limitRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat })
       example: { expires_at: '2030-12-31 23:59:59' },
       errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
       handle: async (context) => {
-        // Empty text means no expiry. Text of spaces is invalid, so that it cannot remove an expiry by mistake.
+        // Empty text means no expiry. Text of only spaces is invalid, so that it cannot remove an expiry by mistake.
         const text = context.body.expires_at
         const expiresAtMs = time.parseField('expires_at', text.trim() || text)
         const detail = `expires ${time.format(expiresAtMs) || 'never'}`

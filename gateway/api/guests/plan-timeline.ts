@@ -42,7 +42,7 @@ export function planTimeline({ operations, audit, alerts }: TimelineSources, lim
   return entries.sort((a, b) => b.atMs - a.atMs).slice(0, limit)
 }
 
-/** True for an entry about a console's ticket. The timeline only shows the entry about the opening of the console. */
+/** True for an entry about a console's ticket. The timeline shows only the entry about the opening of the console. */
 function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }

@@ -69,7 +69,7 @@ export function reinstallRoute(fleet: Fleet): Route {
   })
 }
 
-/** Rejects images that a sub-user may not use, just like unknown images. @throws {BerthError} `invalid_field` */
+/** Rejects images that a sub-user may not use, as if they were unknown. @throws {BerthError} `invalid_field` */
 function refuseOtherImages({ subUser }: Principal, templateId: string): void {
   if (subUser?.images && !subUser.images.has(templateId)) throw noTemplate()
 }

@@ -71,7 +71,7 @@ const FirewallBodySchema = Type.Object(
           network: optional(
             oneOf(networks, 'Addresses to which the rule applies: `ipv4`, `ipv6` or `all`. Default: `all`.'),
           ),
-          // Text of spaces is not trimmed, so that it is rejected. Empty text would match all sources or ports.
+          // Text of only spaces is not trimmed, so that it is rejected. Empty text would match all sources or ports.
           source_ip: text(sourceIp),
           port: text(port, numeric),
           description: text('Description of the rule, on one line.'),

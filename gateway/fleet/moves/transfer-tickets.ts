@@ -6,7 +6,7 @@ import type { StoredMove } from './move-store.js'
 
 /** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
-/** Time limit in ms for the reconnection after a renewal of an agent's key. `renewalLookMs`: time between checks. */
+/** Time limit in ms to reconnect to an agent that has renewed its key. `renewalLookMs`: time between checks. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 

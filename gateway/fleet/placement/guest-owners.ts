@@ -145,7 +145,7 @@ export class GuestOwners {
     return shown !== undefined && shown.guest.name !== newName
   }
 
-  /** True if the guest may exist, because its host reports it or is offline. */
+  /** True if the guest possibly exists, because its host reports it or is offline. */
   #mayExist(hostId: string, uuid: string): boolean {
     const host = this.parts.view.findState(hostId)
     return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))

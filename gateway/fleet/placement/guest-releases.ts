@@ -57,7 +57,7 @@ export class GuestReleases {
     if (gone.length === 0) return void (await client.unwatch())
     const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at] ?? '']))
     const steps = client.multi()
-    // If the guest was renamed meanwhile, the owner of its new name was not read. This name belongs to the guest.
+    // The owner of a name that the guest got after this read is not known. Such a name belongs to the guest.
     for (const one of gone) this.#remove(steps, one, [one.uuid, undefined].includes(owners.get(one.name)))
     await steps.exec()
   }

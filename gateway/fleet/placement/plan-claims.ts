@@ -85,7 +85,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
     const reason = findProblem(hostId, claim, { known, names, ids })
     if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
     else if (known) {
-      // A copy that this host must not start can have an old name.
+      // A copy that this host must not start can have an old name, so its name is ignored.
       if (known.name === claim.name || claim.isOwner === false) continue
       renamed.push({ before: known, name: claim.name, reportedAt: claim.reportedAt })
       names.set(claim.name.toLowerCase(), claim.uuid)

@@ -38,7 +38,7 @@ join_gateway() {
   [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
   sed -i "s/^listen: 127\.0\.0\.1:.*/listen: '$everywhere:$port'/" "$config"
   say "Joining $gateway"
-  # A token can be used once. If this installation is repeated, the host has perhaps joined with it already.
+  # A token can be used once. If this installation is repeated, the host has perhaps joined with the token already.
   printf '%s' "$token" | berth-agent join - >>"$work/log" 2>&1 || joined_here ||
     fail "the agent could not join: $(reason)"
   run 'starting the agent' systemctl enable berth-agent berth-guests

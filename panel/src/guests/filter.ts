@@ -80,7 +80,7 @@ function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
 }
 
 /**
- * True if the address and port may lead to the guest. A guest has all ports of its own addresses, and mapped ports of
+ * True if the address and port can lead to the guest. A guest has all ports of its own addresses, and mapped ports of
  * its host. The addresses of the host are not known here. A mapping without an address therefore matches any address.
  */
 function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {

@@ -6,7 +6,7 @@ export function failureText({ code, message, about }: ApiFailure): string {
   const said = texts.find(`error.${code}`, message)
   if (code === 'rate_limited' && about.retryAfterSeconds !== undefined)
     return t('error.wait', { seconds: about.retryAfterSeconds })
-  // For vague codes, only the server's message explains the error. Only English pages show it, because it is English.
+  // For vague codes, only the server's message explains the error. It is English, so only English pages show it.
   return vague.has(code) && texts.language === 'en' ? message : said
 }
 

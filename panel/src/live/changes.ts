@@ -20,7 +20,7 @@ export const untold: readonly Topic[] = ['images', 'snapshots', 'backups', 'acco
 export interface Change {
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
-  /** Topics that the event may affect. */
+  /** Topics that the event can affect. */
   readonly topics: readonly Topic[]
   /** Id of the affected guest. 0: the event concerns no guest or several guests. */
   readonly guest: number

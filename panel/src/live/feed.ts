@@ -1,7 +1,7 @@
 /* The event stream `GET /api/v1/events` for tabs. It runs in the worker that all tabs share, or in a single tab. */
 
 export type FeedMessage =
-  /** The stream is open, and no further event will be missed. Data that was read earlier may be outdated. */
+  /** The stream is open, and no further event will be missed. Data that was read earlier can be outdated. */
   | { readonly kind: 'open' }
   /** Some events were missed, so all data must be read again. */
   | { readonly kind: 'reset' }

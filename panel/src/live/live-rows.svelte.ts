@@ -17,7 +17,7 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrive while rows are being read. They are applied to the read rows, which may not contain them. */
+  /** Changes that arrive while rows are being read. They are applied to the read rows, which can lack them. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined
@@ -54,7 +54,7 @@ export class LiveRows<Row> {
   #take(change: Change): boolean {
     if (!this.parts.tells(change)) return false
     this.#meanwhile?.push(change)
-    // Simultaneous changes are applied together, because a list may have thousands of rows.
+    // Simultaneous changes are applied together, because a list can have thousands of rows.
     if (this.#changes.push(change) === 1) queueMicrotask(() => this.#putIn())
     return true
   }

@@ -57,7 +57,7 @@ class Live {
   }
 
   /**
-   * Calls `refetch` now, and whenever data of the topics may have changed.
+   * Calls `refetch` now, and whenever data of the topics can have changed.
    * @param take applies an event directly. If it returns true, `refetch` is not called for this event.
    * @returns a function that ends the updates
    */
@@ -104,7 +104,7 @@ class Live {
     online.reached()
     this.#isOpen = true
     clearTimeout(this.#retry)
-    // Data that was read before the stream opened may be outdated.
+    // Data that was read before the stream opened can be outdated.
     this.#all()
   }
 

@@ -1,6 +1,6 @@
 import { createZonedTime, type ZonedTime } from './zoned-time.ts'
 
-/** A smaller difference of clocks is ignored, because it may be the time that the answer took. */
+/** A smaller difference of clocks is ignored, because it can be the time that the answer took. */
 const minSkewMs = 30_000
 /** Time in ms after which relative times are written again. */
 const tickMs = 30_000

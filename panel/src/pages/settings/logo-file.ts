@@ -23,7 +23,7 @@ export async function readLogo(file: File): Promise<string> {
 }
 
 async function encode(picture: HTMLImageElement): Promise<string> {
-  // An SVG file may have no size of its own.
+  // Some SVG files have no size of their own.
   const [width, height] = [picture.naturalWidth || maxHeight, picture.naturalHeight || maxHeight]
   const fitting = Math.min(1, maxWidth / width, maxHeight / height)
   for (const scale of [fitting, fitting / 2, fitting / 4]) {
