@@ -20,7 +20,7 @@ export interface Progress {
 interface Job {
   readonly title: string
   readonly result: string
-  /** True to skip the job if an earlier job failed. Example: no deletion after a failed replacement. */
+  /** True to skip the job if an earlier job failed. For example, deletions are then skipped. */
   readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }

@@ -195,5 +195,5 @@ export const kindOf = (noun: Noun): Kind => kinds.find((kind) => kind.noun === n
 /** Values of an object by the names of its fields in the file, in their canonical form. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** Returns the form of a name by which objects are compared. */
+/** Returns a name in the form that is used to compare objects. */
 export const nameKey = ({ isCaseless }: Kind, name: string): string => (isCaseless ? name.toLowerCase() : name)

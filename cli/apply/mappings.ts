@@ -129,7 +129,7 @@ function mappingText({ protocol, hostIp, description, ...mapping }: Mapping): st
   return `${protocol} ${place} → ${range(mapping.guestPort, mapping.guestPortEnd)}${note}`
 }
 
-/** A mapping of which only the description changes. */
+/** A mapping whose description changes, and nothing else. */
 interface Renamed {
   readonly index: number
   readonly description: string

@@ -110,7 +110,7 @@ function differs({ name, change, form }: Field, wanted: Fields, current: Fields)
   return added.length + removed.length > 0
 }
 
-/** Finds differences that no request can remove. */
+/** Finds differences between the file and the fleet that no request can remove. */
 function planFixed(wanted: WantedItem, { kind, fields: current }: CurrentItem, fields: Fields): Problem[] {
   const problem = (name: string, message: string): Problem => ({
     document: wanted.document,

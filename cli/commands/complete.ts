@@ -13,7 +13,7 @@ export interface CompleteRun {
   readonly surroundings: Surroundings
 }
 
-/** Prints the words that can replace the last word. After an error, prints nothing: a shell shows no messages here. */
+/** Prints the words that can replace the last word. Prints no errors, because they would disturb the command line. */
 export async function runComplete({ words, operations, program, options, surroundings }: CompleteRun): Promise<void> {
   const { texts, names } = planCompletion(levelOf(program), operations, words)
   const found = names === undefined ? [] : await namesOf(names, surroundings, options)

@@ -58,7 +58,7 @@ interface Sending {
   readonly surroundings: Surroundings
 }
 
-/** Sends a request. If the API does not know the guest, takes the text as the beginning of a guest's UUID. */
+/** Sends a request. If the API does not know the guest's name, takes it as the beginning of a guest's UUID. */
 async function sendCorrected({ client, names, operation, input, surroundings }: Sending): Promise<Answer> {
   const request = planRequest(operation, input, surroundings)
   try {

@@ -14,7 +14,7 @@ export interface TopRun {
 
 const refreshMs = 3000
 
-/** Shows the usage of hosts and guests until the user ends it. Without a terminal, prints the usage only one time. */
+/** Shows the usage of hosts and guests until the user quits. Without a terminal, prints the usage only one time. */
 export async function runTop({ options, surroundings }: TopRun): Promise<void> {
   const output = outputOptions(options, 'top', surroundings.width)
   const { client } = await openSession(surroundings, options)

@@ -91,7 +91,7 @@ export class TerminalLink {
     if (this.#isOpen) this.#socket?.send(JSON.stringify(message))
   }
 
-  /** Attaches to the console. If a later attempt fails temporarily, this counts as a lost connection. */
+  /** Attaches to the console. If the console was open before, a temporary failure counts as a lost connection. */
   async #attachSafely(): Promise<Ending> {
     try {
       return await this.#attach()
@@ -142,7 +142,7 @@ export class TerminalLink {
     if (this.#isSpoilt) this.#redraw()
   }
 
-  /** Changes the size of the terminal and restores it. Programs then draw their screen again. */
+  /** Changes the size of the terminal, and then sets the real size again, so that programs draw their screen again. */
   #redraw(): void {
     this.#isSpoilt = false
     const { cols, rows } = this.parts.size()
@@ -178,7 +178,7 @@ function endWith({ code, reason }: Ending, isByUser: boolean): void {
   if (error) throw error
 }
 
-/** Drops a socket over which nothing arrives, because its network is gone. */
+/** Closes a socket over which nothing has arrived for `maxSilenceMs`, because its network is probably gone. */
 function endAfterSilence(socket: WebSocket): void {
   const timer = setTimeout(() => socket.terminate(), maxSilenceMs)
   for (const event of ['ping', 'message', 'open']) socket.on(event, () => void timer.refresh())

@@ -52,7 +52,7 @@ export async function readUsage(client: BerthClient): Promise<FleetUsage> {
   }
 }
 
-/** Returns undefined if the API key lacks the right. */
+/** Resolves with the answer, or with undefined if the API key lacks the right. */
 async function allowed<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

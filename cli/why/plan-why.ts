@@ -22,7 +22,7 @@ interface Repair {
   readonly if_match?: string
 }
 
-/** For each step of the check: the condition that it checks. */
+/** By step of the connection check: the condition that the step checks. */
 const conditions: Readonly<Record<string, string>> = {
   allowed: 'The guest is not suspended, and its quota is not used up',
   running: 'The guest is running',

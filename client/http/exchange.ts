@@ -13,7 +13,7 @@ export interface ExchangeOptions {
   readonly maxSilenceMs?: number | undefined
 }
 
-/** Sends a request once. @throws {UnreachableError} if there is no answer; the reason of an aborted signal */
+/** Sends a request once. @throws {UnreachableError} if there is no answer; or the signal's reason if it is aborted */
 export function exchange(
   connection: Connection,
   request: ClientRequest,

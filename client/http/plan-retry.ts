@@ -47,7 +47,7 @@ function isIdempotent({ method, isConditional }: FailedAttempt): boolean {
   return method === 'GET' || method === 'POST' || (method === 'PUT' && !isConditional)
 }
 
-/** The gateway refuses a repetition while it still carries out the first attempt. */
+/** True if the gateway refused a repetition because it still carries out the first attempt. */
 function isFirstAttemptRunning({ error, attempt }: FailedAttempt): boolean {
   return attempt > 1 && error instanceof RefusedError && error.code === 'task_running'
 }

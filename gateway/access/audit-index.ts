@@ -18,7 +18,7 @@ export interface StoredEntry {
 /** Entries to search: all entries, those of one caller (by `Principal.ref`), or those about some guests (by uuid). */
 export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
 
-/** Period in ms since 1970. Both ends belong to it. Without a start or an end, the period is open on that side. */
+/** Period in ms since 1970. It includes its start and its end. Without a start or an end, it is open on that side. */
 export interface Span {
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined

@@ -20,7 +20,7 @@ export interface Grants {
   find(credential: string): Promise<Principal | undefined>
   /**
    * True if the sender of this request may use an object that was created with `credential`, for example a ticket. If a
-   * session created the object, the request must have its cookie. If an API key created it, nothing else is checked.
+   * session created the object, the request must have its cookie. If an API key created the object, the result is true.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

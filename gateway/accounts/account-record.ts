@@ -23,7 +23,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to the account. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Increased to end all sessions of the account. A session is valid only if it began with the present number. */
+  /** Number that is raised to end all sessions of the account. A session is valid only if it began with this number. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord

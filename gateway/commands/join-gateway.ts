@@ -51,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  // The identity is moved last. The command can still have ended between this step and the removal of the marker.
+  // The identity is moved last. An earlier run can have ended after that, but before it removed the marker.
   if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)

@@ -23,8 +23,8 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when the store has possibly connected to another Redis server. The new server lacks unconfirmed
-   * changes, but its records replace all known records. Without replicas, the server is always the same.
+   * Calls the listener when this gateway has possibly connected to another Redis server. The new server lacks
+   * unconfirmed changes, but its records replace all known records. Without replicas, the server is always the same.
    */
   onNewServer(listener: () => void): void {
     if (this.store.needsConfirmation) this.store.on('up', listener)

@@ -33,7 +33,7 @@ export function hostsAwaited(rotation: Rotation, hosts: readonly RotationHost[])
   return hostsMissing(rotation, hosts).filter(({ id }) => !rotation.excluded.includes(id))
 }
 
-/** Returns the hosts that have not confirmed the present state. After the end, these hosts must join again. */
+/** Returns the hosts that have not confirmed the present state. In the state `ended`, these hosts must join again. */
 export function hostsMissing(rotation: Rotation, hosts: readonly RotationHost[]): RotationHost[] {
   if (rotation.state === 'canceled') return []
   if (rotation.state === 'ended')

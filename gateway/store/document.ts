@@ -75,8 +75,8 @@ export class StoredDocument<T> {
   }
 
   /**
-   * @param isNewServer true if the store possibly uses another server now, which lacks unconfirmed changes of the
-   * former one. The document of the new server then replaces the known value, even with an older version.
+   * @param isNewServer true if this is possibly another Redis server, which lacks unconfirmed changes of the former
+   * one. The document of the new server then replaces the known value, even with an older version.
    */
   async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options

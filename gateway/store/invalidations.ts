@@ -1,4 +1,4 @@
-/** Gets a changed key; `null`: any key can have changed. A returned promise resolves when the change is applied. */
+/** Called with a changed key; `null`: any key can have changed. A returned promise resolves when it is applied. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */

@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Replaces `import.meta`, with which sources find files next to them. In a bundle, it has the bundle's address. */
+/** Replaces `import.meta`, with which sources find files next to them. In a bundle, it would name the bundle. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

@@ -13,7 +13,7 @@ export const spanQuery = { from: time('oldest', 'beginning'), to: time('newest',
 /** A date without a time. As `from` it means the first second of the day, as `to` the last second. */
 const bareDate = /^\d{4}-\d{2}-\d{2}$/
 
-/** Parses a period of time. Both ends belong to it. @throws {BerthError} `invalid_field` */
+/** Parses a period of time, which includes its start and its end. @throws {BerthError} `invalid_field` */
 export function parseSpan(
   { from, to }: { readonly from?: string | undefined; readonly to?: string | undefined },
   format: TimeFormat,

@@ -137,7 +137,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     handle: async (context) => {
       const { caller, params, body } = context
       const change = planChange(parts, body, caller)
-      // The login is read before the change, so that nothing has changed if the read fails.
+      // The last login is read before the change, so that nothing has changed if the read fails.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
       const account = await subUsers.update(caller, params.id, change)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))

@@ -37,7 +37,7 @@ export interface AgentTarget {
   readonly silenceMs: number
 }
 
-/** TLS settings by the gateway's certificate. Cached, because creating them for each of many hosts is slow. */
+/** The TLS settings are cached by certificate, because creating them for each of many hosts is slow. */
 const secureContexts = new WeakMap<KeyedCertificate, { readonly trusted: string; readonly context: SecureContext }>()
 
 /** TLS settings for the gateway's connections to an agent. */
