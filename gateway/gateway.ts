@@ -87,7 +87,7 @@ async function startParts(
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
-  // This check must come first. The next two lines create missing files, so that lost files would not be noticed.
+  // This check must come first. The next two lines create missing files, which would hide that files were lost.
   checkStateComplete(config.state_dir)
   const authority = await FleetAuthority.open(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))

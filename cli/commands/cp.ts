@@ -21,7 +21,7 @@ export interface CopyRun {
   readonly surroundings: Surroundings
 }
 
-/** The parts of a copy that uploads and downloads need. */
+/** The plan of a copy, with the functions that both uploads and downloads need. */
 interface Copy extends CopyPlan {
   readonly session: Session
   readonly uuid: string

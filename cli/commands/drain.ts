@@ -30,7 +30,7 @@ export interface DrainRun {
 }
 
 /**
- * Shows the plan of a drain, begins it after a confirmation, and waits for its end. If a drain is in progress, waits.
+ * Shows the plan of a drain, begins it after a confirmation, and waits for its end. If a drain runs, only waits.
  * @throws {CliError} `usage` if settings are given for a drain in progress, `failed` if it is paused, and as `follow`
  */
 export async function runDrain({ host, settings, isConfirmed, options, surroundings }: DrainRun): Promise<void> {

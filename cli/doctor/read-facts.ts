@@ -45,7 +45,7 @@ export async function readFacts(client: Sender, nowMs: number): Promise<ReadFact
   return { facts: { ...found, now }, unchecked, isAllUnchecked: read.length === 0 }
 }
 
-/** Returns the data of a part. Returns the error if the key lacks the right, or if an older gateway lacks the part. */
+/** Returns the data for a part of the facts, or the error if the key or an older gateway cannot provide the part. */
 async function readPart(client: Sender, { path, query }: Part): Promise<unknown> {
   try {
     const { body } = await client.send({ method: 'GET', path, ...(query && { query }) })

@@ -19,7 +19,7 @@ export interface MovePlan {
     readonly to_host_port: number
   }[]
   readonly shuts_down: boolean
-  /** Undefined if the gateway is older. It then moves virtual machines only while they are shut down. */
+  /** Undefined: an older gateway, which moves virtual machines only while they are shut down. */
   readonly live?: boolean
   readonly stays_behind: readonly string[]
 }

@@ -8,7 +8,7 @@ export interface Connection {
 }
 
 export interface RequestOptions {
-  /** ETag that the object must still have. The gateway answers 412 if it was changed in the meantime. */
+  /** ETag that the object must still have. The gateway answers 412 if the object was changed in the meantime. */
   readonly ifMatch?: string | undefined
   /** Idempotency key: a request with the same key takes effect only once. Default: a random key. */
   readonly idempotencyKey?: string

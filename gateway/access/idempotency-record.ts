@@ -1,6 +1,6 @@
 export interface IdempotencyRecord {
   readonly operationId: string
-  /** Digest of method, path, query and body, with a secret key, because a body can contain a guessable password. */
+  /** Digest, with a secret key, of method, path, query and body. A body can contain a guessable password. */
   readonly fingerprint: string
   readonly attempt: number
   readonly state: 'running' | 'open' | 'done'

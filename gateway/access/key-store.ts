@@ -40,7 +40,7 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
 }
 
 /**
- * Reads a key and its creators. `undefined`: it does not exist.
+ * Reads a key and its creators. `undefined`: the key does not exist.
  * @param onRead called with each key's id before its read
  */
 export async function readChain(

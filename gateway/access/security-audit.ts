@@ -44,7 +44,7 @@ export class SecurityAudit {
     await this.#writing.settled()
   }
 
-  /** Writes entries about new operations. If the store is down, the next check writes them. */
+  /** Writes audit entries about new operations. If the store is down, the next check writes the entries. */
   look(): Promise<void> {
     return this.#writing.run(() => this.#look())
   }

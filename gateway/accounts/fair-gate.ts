@@ -1,4 +1,4 @@
-/** Account, address and kind of some work. They decide when the work starts. */
+/** The account, the address and the kind of some work. They decide when this work starts. */
 export interface GateClaim {
   /** Kind of work. Logins run before other work, for example before hashing new passwords. */
   readonly kind: 'login' | 'other'

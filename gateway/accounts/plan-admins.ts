@@ -8,7 +8,7 @@ function isUsable(admin: AdminAccount): boolean {
 
 /**
  * Checks that at least one administrator is left who has all rights and can log in.
- * @param without the account to remove or disable, or whose role becomes lower
+ * @param without the account that is removed or disabled, or gets a lower role
  * @throws {BerthError} `invalid_state` if nobody could log in with all rights
  */
 export function checkAdminLeft(all: readonly AdminAccount[], without: AdminAccount): void {

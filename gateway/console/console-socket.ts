@@ -40,7 +40,7 @@ export class ConsoleSocket {
   readonly openedAtMs = performance.now()
   /** Time of the client's last input for the guest. Output of a program without a terminal counts, too. */
   lastInputMs = performance.now()
-  /** Number of bytes of input, and of output, that have passed so far. */
+  /** Number of bytes of input, and of output, that this socket has transferred so far. */
   readonly passed = { in: 0, out: 0 }
   /** `exited`: a program without a terminal has ended, and its client can still be reading the output. */
   #state: 'opening' | 'open' | 'exited' | 'ended' = 'opening'

@@ -281,7 +281,7 @@ const unsettled: ReadonlySet<string> = new Set([
 ])
 
 function guestFacts(found: GuestView | undefined, task: DrainedGuestFacts['task']): DrainedGuestFacts {
-  // A deleted container is judged by the status that its agent reports: it is being stopped, or is stopped.
+  // For a deleted container, the status that its agent reports counts: it is being stopped, or is stopped.
   const status = found?.online ? found.guest.status : 'unknown'
   return { hostId: found?.hostId, isSettled: !unsettled.has(status), isStopped: status === 'stopped', task }
 }

@@ -126,7 +126,7 @@ function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAt
   if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
   if (task.status === 'canceled')
     return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
-  // Perhaps the host reports the container's new state a little later, or somebody has changed the container meanwhile.
+  // The host perhaps reports the new state later, or somebody has changed the container. The container counts as done.
   if (hostId === undefined || drain.mode === 'stop') return { ...guest, state: 'done', message: '' }
   const message = 'the container was moved in the opposite direction meanwhile'
   return failed(drain, guest, { message, retryAtMs, kind: 'final' })

@@ -116,7 +116,7 @@ export class EventSubscriber {
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true
-    // A client that does not read would not receive the reason.
+    // A client that does not read would not receive the reason for the end of the stream.
     if (this.#isFull()) return void this.#response.destroy()
     this.#response.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`)
   }

@@ -15,7 +15,7 @@ export interface JournalHeader {
   readonly base?: Readonly<Record<string, number>>
 }
 
-/** An entry of the ring: an event with its mark, or only a mark. */
+/** An entry of the `EventRing`: an event with its mark (see `EntryMark`), or only a mark. */
 export interface FormerEntry {
   readonly event?: EventContent
   readonly mark?: EntryMark

@@ -86,7 +86,7 @@ export type OperationCalls = Calls<typeof OperationServiceService>
 export type ImageCalls = Calls<typeof ImageServiceService>
 export type RoutingCalls = Calls<typeof RoutingServiceService>
 
-/** Connection of a console to its agent. The first message must be `start`. */
+/** Connection of a console to the agent of the guest's host. The first message must be `start`. */
 export interface ConsoleStream {
   /** True while the agent's output is paused. */
   readonly isPaused: boolean

@@ -17,7 +17,7 @@ export interface HostWindow {
   readonly closedAtMs: number
 }
 
-/** Kinds of changes of a window that a host reports. */
+/** Kinds of changes of a host's maintenance window. */
 export const windowChanges = ['announced', 'changed', 'started', 'ended', 'canceled'] as const
 export type WindowChange = (typeof windowChanges)[number]
 

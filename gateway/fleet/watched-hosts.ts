@@ -48,7 +48,7 @@ export class WatchedHosts {
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
-  /** Monotonic time in ms when this gateway began to serve clients. Soon after this time, callers wait for hosts. */
+  /** Monotonic time in ms when this gateway began to serve clients. For a short time after, callers wait for hosts. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 

@@ -27,7 +27,7 @@ type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
 
-/** Objects that the path names. Handlers receive them only if the caller may see them. */
+/** The guest or task that the path names. Handlers receive it only if the caller may see it. */
 export interface Subjects {
   readonly guest: { readonly guest: GuestView }
   readonly task: { readonly task: OperationView }

@@ -7,7 +7,7 @@ export interface StoreServer {
   /** URL (`redis://`, `rediss://` or `unix:///path`), or host and port from the Sentinels. */
   readonly at: string | RedisAddress
   readonly access: AccessOptions
-  /** Time limit in ms of connecting, and of a ping. After that, the connection is dropped. */
+  /** Time limit in ms of connecting, and of a ping. When the time is over, the connection is dropped. */
   readonly answerTimeoutMs: number
   /** True if the server must be a master. After a failover, it is perhaps no longer the master. */
   readonly mustBeMaster: boolean

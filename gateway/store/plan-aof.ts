@@ -1,6 +1,6 @@
 /*
  * Recognizes damage by a power cut in Redis' append-only files. With `appendfsync always`, only the end of the last
- * file can be incomplete. It contains commands that Redis had not acknowledged.
+ * file can be incomplete. This end contains commands that Redis had not acknowledged.
  */
 
 /**

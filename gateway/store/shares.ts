@@ -2,9 +2,9 @@ import type { Share } from './fair-cuts.js'
 import type { Store } from './store.js'
 
 export interface ShareNames {
-  /** Set of the callers with entries. Each member is the pair of `Principal.root` and `Principal.ref` in JSON. */
+  /** Redis key of the set of callers with entries. Members: `Principal.root` and `Principal.ref` in JSON. */
   readonly callers: string
-  /** Sorted set of the entries of a caller. */
+  /** Returns the Redis key of the sorted set with the entries of a caller. */
   readonly by: (ref: string) => string
 }
 

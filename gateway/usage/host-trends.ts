@@ -24,7 +24,7 @@ const parallel = 8
 /** Maximum time in ms that a caller waits. Hosts that answer later are included in the next answer. */
 const patienceMs = 2000
 
-/** Reads and caches the trends of hosts, so that a page with many hosts costs no calls to agents. */
+/** Reads and caches the trends of hosts, so that a page with many hosts needs no calls to agents. */
 export class HostTrends {
   readonly #known = new Map<string, { trend: HostTrend; nextMs: number }>()
   readonly #reading = new KeyedSingleFlight<string>()

@@ -85,7 +85,7 @@ ensure_user() {
 ensure_directories() {
   install -d -m 755 "$var_dir" "$run_base"
   install -d -m 750 "$log_dir"
-  # Root users of guests must reach their own files through this directory (x only). Secret files have private modes.
+  # Root users of guests pass through this directory to their own files (mode x). Secret files have private modes.
   install -d -m 711 "$(agent_state_dir)"
   install -d -m 700 "$(agent_run_dir)"
   install -d -m 700 -o "$berth_user" -g "$berth_user" "$(gateway_state_dir)" "$(gateway_run_dir)"

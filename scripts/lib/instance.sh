@@ -163,7 +163,7 @@ check_own_values() {
   done
 }
 
-# Two instances must not share a guest network: the host would drop packets from it on the other bridge as forged. A
+# Two instances must not have the same guest network: on the second bridge, the host would drop its packets as forged. A
 # purge does not need this check. check_own_subnets PROGRAM VALUES
 check_own_subnets() {
   local value records

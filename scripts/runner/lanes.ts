@@ -3,7 +3,7 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
-  /** Limit of running chains with much CPU work. If it is reached, waiting chains with little CPU work begin. */
+  /** Maximum number of running chains with much CPU work. At this number, only chains with little CPU work begin. */
   readonly computing: number
 }
 

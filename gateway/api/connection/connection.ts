@@ -153,7 +153,7 @@ function parseSource(text: string): string {
   return address.text
 }
 
-/** If the firewall is the cause and the caller may change it, adds the present firewall. */
+/** Adds the present firewall to a failure that the firewall causes, if the caller may change the firewall. */
 async function withFirewall(
   fleet: Fleet,
   { hostId, guest: { uuid } }: GuestView,

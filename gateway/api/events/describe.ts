@@ -168,7 +168,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Properties of a host whose change causes an event. The time of the last report changes too often to be included. */
+/** Properties of a host that cause an event when they change. The time of the last report changes too often. */
 function settledParts(host: HostView) {
   const { install, upgrade, drained } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

@@ -206,7 +206,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** Rejects unknown fields. With a misspelt field, a rule would match more. @throws {BerthError} `invalid_field` */
+/** Rejects unknown fields: without a misspelt field, a rule would match more. @throws {BerthError} `invalid_field` */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return

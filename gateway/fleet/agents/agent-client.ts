@@ -110,7 +110,7 @@ export class GrpcAgentClient implements AgentClient {
     return (listener) => connection.openConsole(listener)
   }
 
-  /** Creates all calls of a service. Errors describe a call by its name in separate words. */
+  /** Creates all calls of a service. Errors describe a call by its name, split into words. */
   #calls<Service extends object>(service: Service, clientOf: (connection: AgentConnection) => object): Calls<Service> {
     const calls = Object.keys(service).map((name) => {
       const step = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)

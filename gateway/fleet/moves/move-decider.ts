@@ -99,7 +99,7 @@ export class MoveDecider {
     }
   }
 
-  /** Announces the owner to both hosts. The owner is informed first, because the other host then deletes its copy. */
+  /** Announces the owner to both hosts, first to the owner, because the other host deletes its copy when informed. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {

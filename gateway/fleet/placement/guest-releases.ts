@@ -9,9 +9,9 @@ import type { RoomStore } from './room-store.js'
 const batchSize = 200
 
 /**
- * Frees names, ids and resources of guests that no longer exist.
- * All waiting guests share one transaction. Each gateway learns of each deleted guest. After an absence, it learns of
- * hundreds at once. With a transaction for each guest, other transactions would wait for seconds.
+ * Frees names, ids and resources of guests that no longer exist. All waiting guests share one transaction. Each gateway
+ * learns of each deleted guest. After a downtime, it learns of hundreds at once. With a transaction for each guest,
+ * other transactions would wait for seconds.
  */
 export class GuestReleases {
   #waiting = new Map<string, Reservation>()

@@ -47,7 +47,7 @@ function fullest(counts: Counts, presentId: string): Counts {
 }
 
 class NameCounts {
-  /** By name in a rule: number of guests with this name on each host. */
+  /** By name in a rule: number of guests on each host whose rules contain the name. */
   readonly #byName = new Map<string, Map<string, number>>()
 
   of(name: string): Counts {

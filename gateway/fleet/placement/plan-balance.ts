@@ -25,7 +25,7 @@ const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
 
-/** Plans moves that fulfill broken rules, then moves that even out the load. Each move assumes the moves before it. */
+/** Plans moves that fulfill broken rules, then moves that even out the load. Each move counts on the earlier moves. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
   const fleet = new BalancedFleet(facts)
   const suggestions = planRepairs(fleet)
@@ -43,7 +43,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
   const failed: GuestView[] = []
   for (const guest of fleet.guests) {
     if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
-    // Checked only now, because an earlier suggestion can have moved the other guest of the broken rule.
+    // The rules are checked only now, because an earlier suggestion can have moved the other guest of the broken rule.
     const broken = fleet.findBrokenRule(guest)
     if (!broken) continue
     const suggestion = fleet.repair(guest, broken)

@@ -32,7 +32,7 @@ check_signature() {
   run 'checking the signature of the packages' apt-get update -o Dir::Etc::SourceList="$work/next.sources" \
     -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" -o Dir::Cache::pkgcache= \
     -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
-  # Checked here, because apt also accepts an InRelease without a digest of the file Packages.
+  # The digest of Packages is checked here, because apt also accepts an InRelease without this digest.
   [ "$(listed_digest Packages)" = "$(sha256sum <"$next/Packages" | cut -d ' ' -f 1)" ] ||
     fail "the package index of $gateway differs from the one in its signed InRelease file"
 }

@@ -1,4 +1,4 @@
-/** The z-index above the page with its header and navigation. Menus are above all dialogs (see `overlays.css`). */
+/** The lowest z-index of a dialog, above header and navigation. Menus are above all dialogs (see `overlays.css`). */
 const lowest = 40
 const step = 2
 
