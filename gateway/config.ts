@@ -98,7 +98,7 @@ export const GatewayConfigSchema = Type.Object(
     agents: Type.Object(
       {
         call_timeout_ms: Type.Integer({ minimum: 100, maximum: 600000, default: 10000 }),
-        /** Time in ms without a sign of life after which a host is offline. */
+        /** Time in ms without a message from a host after which the host is offline. */
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
         /**
          * Time in ms from the loss of the connection until the host is offline. Calls to the host wait during this
@@ -150,7 +150,7 @@ export const GatewayConfigSchema = Type.Object(
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object(
       {
-        /** Maximum number of audit entries. Beyond it, callers with the most entries lose their oldest ones. */
+        /** Maximum number of audit entries. If there are more, callers with the most entries lose their oldest ones. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
       },
@@ -169,7 +169,7 @@ export const GatewayConfigSchema = Type.Object(
     idempotency: Type.Object(
       {
         keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
-        /** Maximum number of stored answers. Beyond it, callers with the most answers lose their oldest ones. */
+        /** Maximum number of stored answers. If there are more, callers with the most answers lose their oldest ones. */
         keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
       },
       object,

@@ -8,7 +8,7 @@ import { openConsoleSocket } from './open-socket.js'
 /** Maximum bytes of sent input that the program still has to read. The gateway closes the socket if there are more. */
 const inputWindowBytes = 256 * 1024
 const inputFrameBytes = 32 * 1024
-/** The gateway sends at most 512 KiB of output that is not acknowledged. */
+/** Bytes of output between two acknowledgements. The gateway sends at most 512 KiB without an acknowledgement. */
 const ackEveryBytes = 64 * 1024
 const normalClosure = 1000
 

@@ -18,7 +18,7 @@ export interface TerminalParts {
   onLost(): void
 }
 
-/** The server sends at most 512 KiB beyond the last acknowledged byte. */
+/** Bytes of output between two acknowledgements. The server sends at most 512 KiB without an acknowledgement. */
 const ackEveryBytes = 64 * 1024
 const normalClosure = 1000
 const frameTooLong = 1009

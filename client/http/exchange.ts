@@ -9,7 +9,7 @@ const answerTimeoutMs = 150_000
 
 export interface ExchangeOptions {
   readonly idempotencyKey: string
-  /** Longest time in ms without any part of the body. Default: `answerTimeoutMs`. */
+  /** Longest time in ms without a new part of the body. Default: `answerTimeoutMs`. */
   readonly maxSilenceMs?: number | undefined
 }
 

@@ -42,7 +42,7 @@ function mayRepeat(failed: FailedAttempt): boolean {
   return isIdempotent(failed) && (error.status === 503 || isFirstAttemptRunning(failed)) && !notRepeated.has(error.code)
 }
 
-/** POST has an Idempotency-Key. A second DELETE would be answered with 404. A second PATCH could change more. */
+/** POST has an Idempotency-Key. A second DELETE would get 404. A second PATCH could change more than the first one. */
 function isIdempotent({ method, isConditional }: FailedAttempt): boolean {
   return method === 'GET' || method === 'POST' || (method === 'PUT' && !isConditional)
 }

@@ -52,7 +52,7 @@ async function readAll({ parts }: OpenAnswer): Promise<Uint8Array> {
   return Buffer.concat(all)
 }
 
-/** Returns an answer of success. @throws {RefusedError} @throws {UnexpectedAnswerError} for a redirection */
+/** Returns a successful answer. @throws {RefusedError} @throws {UnexpectedAnswerError} for a redirection */
 async function accept(answer: OpenAnswer, url: string): Promise<OpenAnswer> {
   const { status, headers } = answer
   if (status >= 200 && status < 300) return answer

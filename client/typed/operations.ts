@@ -49,7 +49,7 @@ export type RequestArgument<Path extends keyof paths, M extends Method> =
 type ResponsesOf<Operation> = Operation extends { responses: infer R } ? R : never
 type SuccessOf<Responses> = Responses[Extract<keyof Responses, 200 | 201 | 202 | 207>]
 
-/** The body of an answer of success. */
+/** The body of a successful answer. */
 export type EnvelopeOf<Path extends keyof paths, M extends Method> =
   SuccessOf<ResponsesOf<OperationAt<Path, M>>> extends infer S
     ? S extends { content: { 'application/json': infer Body } }

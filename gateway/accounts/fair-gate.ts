@@ -46,7 +46,7 @@ const loginsPerOther = 16
 const knownPerStranger = 4
 /** An account or address counts as recently served if it had one of the last 32 turns. */
 const recentTurns = 32
-/** Maximum number of accounts and addresses in `#served`. Beyond it, all are forgotten. */
+/** Maximum number of accounts and addresses in `#served`. If there are more, all are forgotten. */
 const maxServed = 10_000
 
 /**

@@ -8,7 +8,7 @@ import type { Account } from './account-record.js'
  * example with a new password, its proofs become invalid.
  */
 
-/** Number of accounts that a device's cookie remembers. Beyond it, the oldest are dropped. */
+/** Number of accounts that a device's cookie remembers. If there are more, the oldest are dropped. */
 const maxAccounts = 8
 const form = /^[A-Za-z0-9_-]{22}(\.[A-Za-z0-9_-]{22}){1,8}$/
 

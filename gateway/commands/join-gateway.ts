@@ -171,7 +171,7 @@ class GatewayJoin {
 }
 
 /**
- * Checks that this server reaches the store of the fleet. From here, 127.0.0.1 leads to another server.
+ * Checks that this server reaches the store of the fleet. An address such as 127.0.0.1 now means this server.
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {

@@ -200,7 +200,7 @@ export class ConsoleSocket {
     if (frame.type === 'eof') this.#endInput()
   }
 
-  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because a window limits such input. */
+  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because it has a separate limit, too. */
   #costOf(frame: ClientFrame): number {
     if (frame.type === 'resize') return resizeCostBytes
     return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes

@@ -26,7 +26,7 @@ type OrderCase = SubmitOperationRequest['order']
 export interface DrainsOptions {
   readonly store: Store
   readonly log: Logger
-  /** Time in ms after which another gateway takes over the work of one that died. Default: 10 s. */
+  /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
   readonly leaseMs?: number
   /** Interval in ms of checks of the current drains. Default: 1 s. */
   readonly everyMs?: number

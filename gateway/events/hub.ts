@@ -250,7 +250,7 @@ export class EventHub {
     this.#pumpedAtMs = performance.now()
   }
 
-  /** Encodes events. Listeners with the same rights and the same next event share the result. Most listeners do. */
+  /** Encodes events. Listeners with the same rights and the same next event share the result, as most listeners do. */
   #gather(audience: Audience, from: number, maxBytes: number, catchUp?: CatchUp): GatheredEvents {
     const { ring } = this
     const request = { ring, view: this.options.view, audience, from, maxBytes }

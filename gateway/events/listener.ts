@@ -87,7 +87,7 @@ export class EventSubscriber {
     const bytes = this.#source.gatherConnections(this.audience, catchUp)
     if (catchUp.isOver(this.#ring.latest)) this.#catchUp = undefined
     else if (bytes.length === 0) return
-    // These events have no ids. The sign of life that follows them gives the client the id of its new position.
+    // These events have no ids. The heartbeat that follows them gives the client the id of its new position.
     this.#response.write(bytes)
     this.#writeBeat()
   }
@@ -98,7 +98,7 @@ export class EventSubscriber {
     this.#note('reset')
   }
 
-  /** Sends a sign of life. Call this periodically. A client that does not read for `stalledMs` is disconnected. */
+  /** Sends a heartbeat. Call this periodically. A client that does not read for `stalledMs` is disconnected. */
   beat(nowMs: number): void {
     if (this.#isFull()) {
       this.#waitsSinceMs ||= nowMs

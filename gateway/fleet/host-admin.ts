@@ -138,7 +138,7 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
   }
 
-  /** CAs that a joining host must trust, in PEM. At the end of a rotation, only the CA of the host's certificate. */
+  /** CAs that a joining host must trust, in PEM. At the end of a rotation, it trusts only the CA of its certificate. */
   #trustedAfterJoin(): string[] {
     const { authority } = this.options
     const { joinsWithNext, trusted, caPem } = authority

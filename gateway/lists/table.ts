@@ -32,7 +32,7 @@ export interface TableOptions<Item, Name extends string> {
   readonly counted: readonly Name[]
 }
 
-/** Maximum number of cached query results. Beyond it, the least recently used one is dropped. */
+/** Maximum number of cached query results. If there are more, the least recently used one is dropped. */
 export const maxCachedResults = 32
 
 /** Maximum number of query results that are computed at the same time. It must be lower than `maxCachedResults`. */

@@ -22,7 +22,7 @@ import { forgetOldest, type Window, type WindowFields, type Windows } from './wi
 export interface MaintenanceOptions {
   readonly store: Store
   readonly log: Logger
-  /** Time in ms after which another gateway takes over the work of one that died. Default: 10 s. */
+  /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
   readonly leaseMs?: number
   /** Interval in ms of checks of the windows. Default: 1 s. */
   readonly everyMs?: number

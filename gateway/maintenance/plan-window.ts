@@ -77,7 +77,7 @@ export function planLost({ windows: known }: HostFacts, windows: Windows, nowMs:
   return lost.map((window) => withdrawn({ ...window, version: window.version + 1 }, nowMs))
 }
 
-/** The canceled form of a window, for a host that the window does not concern any longer. */
+/** Returns the canceled form of a window, for a host that the window does not concern any longer. */
 function withdrawn(window: HostWindow, nowMs: number): HostWindow {
   return { ...window, state: 'canceled', closedAtMs: nowMs }
 }

@@ -27,7 +27,7 @@ export interface WebhooksOptions {
   readonly retries?: RetryPlan
   /** Time limit of an attempt to deliver a message, in ms. Default: 10 s. */
   readonly timeoutMs?: number
-  /** Time in ms after which another gateway takes over the deliveries of a gateway that has died. Default: 10 s. */
+  /** Time in ms after which another gateway takes over the deliveries of a gateway that died. Default: 10 s. */
   readonly leaseMs?: number
 }
 

@@ -38,7 +38,7 @@ guests_of_others() { pgrep -f '^\[lxc monitor\]' >/dev/null; }
 start_lxcfs() {
   mkdir -p "$lxcfs_mount"
   umount -l "$lxcfs_mount" 2>/dev/null || true # an lxcfs that has crashed leaves its mount behind
-  # lxcfs must not inherit the lock (9), or a pipe: its reader would wait for lxcfs to end.
+  # lxcfs must not inherit the lock (descriptor 9), or a pipe, whose reader would wait for lxcfs to end.
   (
     exec 9>&- </dev/null >>"$log_dir/lxcfs.log" 2>&1
     setsid lxcfs "${lxcfs_flags[@]}" -p "$lxcfs_pid_file" "$lxcfs_mount" &

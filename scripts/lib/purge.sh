@@ -194,7 +194,7 @@ remove_subvolumes() {
   for folder in images guests snapshots trash; do rmdir "$1/$folder" 2>/dev/null || true; done
 }
 
-# Unmounts the deepest mounts first. If a process outside still uses a mount, the unmount is lazy.
+# Unmounts the deepest mounts first. If another process still uses a mount, the unmount is lazy.
 unmount_below() {
   local at
   awk -v at="$1" '$2 == at || index($2, at "/") == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r at; do

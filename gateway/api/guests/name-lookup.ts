@@ -5,7 +5,7 @@ export interface NameLookupOptions {
   readonly timeoutMs: number
   /** Time in ms for which an answer is reused. Empty answers are reused, too. */
   readonly keepMs: number
-  /** Maximum number of names with stored answers. Beyond it, the oldest answers are dropped. */
+  /** Maximum number of names with stored answers. If there are more, the oldest answers are dropped. */
   readonly keep: number
   /** Addresses of name servers. Default: the servers that this system uses. */
   readonly servers?: readonly string[]

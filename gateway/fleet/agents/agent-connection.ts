@@ -148,7 +148,7 @@ export function channelOptions(serverName: string, silenceMs: number): ChannelOp
   return {
     'grpc.ssl_target_name_override': serverName,
     'grpc.default_authority': serverName,
-    // An idle connection is pinged after a third of the allowed silence, and closed if the answer takes two thirds.
+    // At a third of the allowed silence, an idle connection is pinged. At two thirds without an answer, it is closed.
     'grpc.keepalive_time_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_timeout_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_permit_without_calls': 1,

@@ -20,7 +20,7 @@ interface BalanceFacts {
 
 /** Greatest number of suggestions of each kind. */
 const mostSuggestions = 20
-/** Maximum number of guests for which no target is found. Beyond it, the search ends, because it takes time. */
+/** Maximum number of guests for which no target is found. If there are more, the search ends, because it takes time. */
 const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
