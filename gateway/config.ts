@@ -150,7 +150,7 @@ export const GatewayConfigSchema = Type.Object(
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object(
       {
-        /** Maximum number of audit entries. If there are more, callers with the most entries lose their oldest ones. */
+        /** Maximum number of audit entries. If there are more, callers with the most entries lose the oldest ones. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
       },
@@ -169,7 +169,7 @@ export const GatewayConfigSchema = Type.Object(
     idempotency: Type.Object(
       {
         keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
-        /** Maximum number of stored answers. If there are more, callers with the most answers lose their oldest ones. */
+        /** Maximum number of stored answers. If there are more, callers with the most answers lose the oldest ones. */
         keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
       },
       object,

@@ -81,7 +81,6 @@ export class TerminalLink {
     this.#say({ type: 'resize', ...this.parts.size() })
   }
 
-  /** Ends the console. */
   end(): void {
     this.#hasEnded = true
     this.#socket?.close(normalClosure)

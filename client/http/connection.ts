@@ -32,6 +32,5 @@ export interface OpenAnswer {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** The body. Throws `UnreachableError` if the connection ends before the body is complete. */
   readonly parts: AsyncIterable<Uint8Array>
-  /** Closes the connection. */
   close(): void
 }

@@ -3,7 +3,6 @@ import { isTemporary } from '../http/errors.js'
 import { planPoll } from './plan-poll.js'
 
 export interface PollOptions<T> {
-  /** Reads the state. */
   readonly read: () => Promise<T>
   isEnded(state: T): boolean
   /** Called with each state that is not the end. */

@@ -58,7 +58,7 @@ export class AddressSet {
     }
   }
 
-  /** @param text address; IPv4-mapped IPv6 counts as IPv4, because sockets for both families report IPv4 like this */
+  /** @param text address; IPv4-mapped IPv6 counts as IPv4, because a socket for both families reports IPv4 like this */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

@@ -4,7 +4,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
 
 const rememberedMs = 30 * 86_400_000
-/** Number of addresses that are stored for each account. Beyond it, the least recently used ones are forgotten. */
+/** Maximum number of addresses of an account. If there are more, the least recently used ones are forgotten. */
 const maxPlaces = 8
 
 /**

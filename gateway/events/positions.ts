@@ -48,7 +48,7 @@ export function join(a: Position, b: Position): Position {
   return joined
 }
 
-/** True if a client at `position` has received everything that `base` contains, apart from samples and connections. */
+/** True if a client at `position` has received everything in `base`, except usage samples and connection states. */
 export function includes(position: Position, base: Position): boolean {
   for (const [lane, at] of base) if (isLasting(lane) && (position.get(lane) ?? -1) < at) return false
   return true

@@ -11,7 +11,7 @@ export interface ConfirmationsOptions {
   readonly channel: string
 }
 
-/** Time limit in ms for confirmations of replicas. A master without an answer counts as down only later. */
+/** Time limit in ms for confirmations of replicas. A master that does not answer counts as down only after longer. */
 export const confirmTimeoutMs = 1000
 
 /**

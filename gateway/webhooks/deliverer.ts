@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. Beyond it, all are dropped, and a later search finds them. */
+/** Maximum number of changes that wait to be queued. If there are more, all are dropped. A later search finds them. */
 const maxNews = 20_000
 const retryMs = 500
 

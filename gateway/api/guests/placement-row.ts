@@ -12,7 +12,7 @@ import {
 const name = (description: string) =>
   Type.Optional(Type.String({ pattern: placementNamePattern, description: `${description} Empty: none.` }))
 
-/** Codes of errors if no host fulfills a placement rule. */
+/** Error codes for a guest whose placement rules no host fulfills. */
 export const placementErrors = ['placement_group', 'placement_label', 'placement_spread', 'placement_together'] as const
 
 /** Placement rules in requests. Omitted fields are empty. */

@@ -10,7 +10,7 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 
 type Range = 'day' | 'month' | 'year'
 
-/** Length in seconds of the steps of each range, and their maximum number. Agents do not send more steps. */
+/** By range: the length of a step in seconds, and the maximum number of steps. Agents do not send more steps. */
 const steps: Readonly<Record<Range, { readonly seconds: number; readonly most: number }>> = {
   day: { seconds: 60, most: 1440 },
   month: { seconds: 3600, most: 744 },

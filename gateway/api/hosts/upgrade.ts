@@ -14,7 +14,7 @@ const UpgradeBodySchema = Type.Object(
   { title: 'UpgradeHost' },
 )
 
-/** Error codes if a host cannot install another version. */
+/** Error codes for a host that cannot install another version. */
 export const upgradeErrors = ['upgrade_unsupported', 'upgrade_running', 'packages_missing', 'packages_outdated']
 
 export function hostUpgradeRoute({ fleet, time }: { readonly fleet: Fleet; readonly time: TimeFormat }): Route {

@@ -186,7 +186,7 @@ export class GuestRegistry {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
 
-  /** Usually, the store already has the guests of all claims. One read then suffices, and no transaction is needed. */
+  /** Usually, the store already has the guests of all claims. One read is then enough, without a transaction. */
   async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
     const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
     if (found.isRegistered) return found.refused

@@ -7,7 +7,7 @@ export function isRotating({ rotation: { state } }: FleetCa): boolean {
   return state !== 'none' && state !== 'ended' && state !== 'canceled'
 }
 
-/** Commands that are possible now. */
+/** Returns the commands for the rotation that are possible now. */
 export function caCommandsOf(ca: FleetCa): readonly CaCommand[] {
   const { state, finishing, missing_hosts: missing } = ca.rotation
   if (!isRotating(ca)) return ['begin']

@@ -2,7 +2,7 @@ import type { Drain } from '../../api/types.ts'
 
 export type DrainCommand = 'pause' | 'resume' | 'cancel' | 'bring_back'
 
-/** The commands that a drain accepts now. */
+/** Returns the commands that a drain accepts now. */
 export function drainCommandsOf({ state, direction, containers }: Drain): readonly DrainCommand[] {
   const has = (wanted: string): boolean => containers.some((guest) => guest.state === wanted)
   const canResume = state === 'paused' || state === 'canceled' || (state === 'done' && has('failed'))

@@ -28,7 +28,7 @@ function canChangeVersion(host: Pick<Host, 'upgrade' | 'status' | 'features'>): 
 
 export type FleetCommand = 'pause' | 'resume' | 'cancel' | 'rollback'
 
-/** The commands that an upgrade of the fleet accepts now. */
+/** Returns the commands that an upgrade of the fleet accepts now. */
 export function commandsOf({ state, action, hosts }: FleetUpgrade): readonly FleetCommand[] {
   const isOpen = state === 'running' || state === 'paused' || state === 'stopped'
   const hasChanged = hosts.some((host) => host.state === 'upgrading' || (host.state === 'done' && host.step !== ''))
