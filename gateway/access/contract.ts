@@ -5,7 +5,8 @@ import type { RequestLimits } from './request-limits.js'
 /*
  * The part of access control that handles requests. It does not know routes. The steps of a request have a fixed order:
  * count it for its address, authenticate, count it for its caller, authorize, validate, reserve the Idempotency-Key,
- * begin the audit entry, run the handler, write the outcome to the audit entry, store the answer under the key, answer.
+ * begin the audit entry, run the handler, write the outcome to the audit entry, store the answer under the
+ * Idempotency-Key, send the answer.
  */
 
 /** The parts of a request that identify its caller. */

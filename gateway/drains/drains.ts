@@ -46,9 +46,9 @@ export interface DrainRequest {
 }
 
 /**
- * Moves all containers of a host to other hosts, a few at a time, and later back. In the mode `stop`, stops them, and
- * later starts them again. The state is in the store. Only one gateway at a time works on it. Create the object before
- * `store.start()`.
+ * Moves all containers of a host to other hosts, a few at a time, and moves them back later. In the mode `stop`, stops
+ * them, and starts them again later. The state is in the store. Only one gateway at a time works on it. Create the
+ * object before `store.start()`.
  */
 export class Drains {
   readonly #document: StoredDocument<DrainsByHost>

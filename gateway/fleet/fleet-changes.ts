@@ -25,8 +25,8 @@ interface ReportingHost {
   readonly epoch: string
   /**
    * Used only while the first report of the host is processed (`epoch` is empty). Listeners get only changes with a
-   * revision above this one, because the previous gateway process has passed on all others. -1: listeners get all
-   * changes; undefined: none.
+   * revision above this one, because the previous gateway process has passed on all earlier changes. -1: listeners get
+   * all changes; undefined: none.
    */
   readonly newsAfter?: number | undefined
 }

@@ -44,7 +44,7 @@ const maxHops = 32
 /**
  * Determines the client's address. From an untrusted peer, it is the peer's address. From a trusted proxy,
  * X-Forwarded-For is read from the right up to the first address that is not a trusted proxy. Without this header,
- * X-Real-IP is used. If that is missing, too, CF-Connecting-IP is used.
+ * X-Real-IP is used. If X-Real-IP is missing, too, CF-Connecting-IP is used.
  * @param trusted trusted proxies; undefined if no proxy is trusted
  */
 export function readSource({ peer, headers }: Origin, trusted: AddressSet | undefined): Source {

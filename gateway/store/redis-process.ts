@@ -12,10 +12,9 @@ import { AofRepair } from './aof-repair.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
- * The gateway's private redis-server. It runs in its own session and survives the gateway. The next gateway process
- * uses the same server.
- * The server runs under flock(1) with a lock on a file in its directory. Two servers can therefore never write the same
- * append-only file.
+ * The gateway's private redis-server. It runs in its own session and continues to run when the gateway ends. The next
+ * gateway process uses the same server. The server runs under flock(1) with a lock on a file in its directory. Two
+ * servers can therefore never write the same append-only file.
  */
 
 export interface RedisProcessOptions {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Berth agent on this machine and joins it to the gateway that created the token in BERTH_JOIN_TOKEN.
-# Running it again repairs the installation, or upgrades it to the version of the gateway.
+# Another run repairs the installation, or upgrades it to the version of the gateway.
 # The option --uninstall removes the agent together with all its guests.
 # The agent itself runs the copy in its package to install another version: install.sh --upgrade|--rollback DIRECTORY
 # At boot, install.sh --resume ends an upgrade that a restart of the machine interrupted.
