@@ -10,7 +10,7 @@ export interface Mapping {
   readonly guestPortEnd: number
   readonly hostPort: number
   readonly hostPortEnd: number
-  /** Empty: every address of the host. */
+  /** If it is empty, every address of the host is meant. */
   readonly hostIp: string
   readonly description: string
 }

@@ -38,7 +38,7 @@ export type AnswerForm = 'envelope' | 'lines' | 'events' | 'picture'
 export interface Operation {
   readonly noun: string
   readonly verb: string
-  /** In capitals, such as `GET`. */
+  /** The method is in capitals, such as `GET`. */
   readonly method: string
   readonly path: string
   readonly summary: string

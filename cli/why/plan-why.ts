@@ -22,7 +22,7 @@ interface Repair {
   readonly if_match?: string
 }
 
-/** By step of the connection check: the condition that the step checks. */
+/** The condition that each step of the connection check checks, by step. */
 const conditions: Readonly<Record<string, string>> = {
   allowed: 'The guest is not suspended, and its quota is not used up',
   running: 'The guest is running',

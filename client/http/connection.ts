@@ -1,6 +1,6 @@
 /** The URL of a gateway, and an API key. */
 export interface Connection {
-  /** Without a slash at its end, such as `https://panel.example.com`. */
+  /** The address without a slash at its end, such as `https://panel.example.com`. */
   readonly url: string
   readonly key: string
   /** Certificates in PEM that are trusted in place of the system's certificates. */

@@ -10,7 +10,7 @@ const maxRecords = 10_000
  * marks the record of the request as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {
-  /** By record id: records of ended requests that the store possibly still shows as running. */
+  /** Records of ended requests that the store possibly still shows as running, by record id. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

@@ -16,9 +16,9 @@ export interface LinkRecord {
 }
 
 interface AccountBase {
-  /** Unique among accounts of all kinds. The id of a deleted account is never used again. */
+  /** The id is unique among accounts of all kinds. The id of a deleted account is never used again. */
   readonly id: number
-  /** Unique among accounts of all kinds, ignoring case. */
+  /** The name is unique among accounts of all kinds, ignoring case. */
   readonly username: string
   /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to the account. */
   readonly passwordHash: string

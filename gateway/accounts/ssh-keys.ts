@@ -6,9 +6,9 @@ import type { AccountStore } from './account-store.js'
 
 /** An SSH public key that an account has stored under a name. */
 export interface SshKey {
-  /** Unique among the keys of the account. The id of a deleted key is never used again. */
+  /** The id is unique among the keys of the account. The id of a deleted key is never used again. */
   readonly id: number
-  /** Unique among the keys of the account, ignoring case. */
+  /** The name is unique among the keys of the account, ignoring case. */
   readonly name: string
   /** Public key in the format of OpenSSH, checked by `parseSshPublicKey`. */
   readonly publicKey: string

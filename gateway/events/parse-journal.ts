@@ -28,7 +28,7 @@ export type JournalLine = FormerEntry | { readonly host: HostPosition } | { read
 
 export interface FormerEvents extends RingStart {
   readonly entries: readonly FormerEntry[]
-  /** By host id: the last state and revision of the host that the previous gateway process sent to clients. */
+  /** The last state and revision of each host that the previous gateway process sent to clients, by host id. */
   readonly hosts: ReadonlyMap<string, HostPosition>
 }
 

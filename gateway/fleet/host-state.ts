@@ -20,7 +20,7 @@ export class HostState {
   readonly alerts = new Map<string, AlertView>()
   /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** Guests that this host reports although other hosts own them, according to the store. By uuid: the reason. */
+  /** Guests that this host reports although other hosts own them, according to the store, with the reason, by uuid. */
   readonly disowned = new Map<string, string>()
   /**
    * Guests that now belong to other hosts, although this host possibly still runs an old copy. By uuid: ownership

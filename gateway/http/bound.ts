@@ -64,7 +64,7 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** By error code: messages for callers restricted to some guests. They do not reveal the ports and addresses in use. */
+/** Messages for callers restricted to some guests, by error code. They do not reveal the ports and addresses in use. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',

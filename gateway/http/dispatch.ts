@@ -276,7 +276,7 @@ class HandlerContext implements AnyContext {
     this.#log = log
   }
 
-  /** Created when it is first used, because most requests do not log anything. */
+  /** The logger is created only when it is used, because most requests do not log anything. */
   get log(): Logger {
     return this.#log.child({ request_id: this.requestId })
   }

@@ -7,7 +7,7 @@ export const trustMs = 1000
 export const distrustMs = 1200
 
 export interface KnownGateways {
-  /** By gateway id: monotonic time in ms until which this other gateway may use its caches. */
+  /** Monotonic time in ms until which another gateway may use its caches, by gateway id. */
   readonly trustedUntilMs: ReadonlyMap<string, number>
   /** Number of other subscribers of the channel. */
   readonly others: number

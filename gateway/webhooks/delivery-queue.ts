@@ -14,7 +14,7 @@ export interface ManualDelivery {
   readonly delivery: Omit<QueuedDelivery, 'number'>
 }
 
-/** By host id: revision up to which deliveries were created for the host's changes. */
+/** Revision up to which deliveries were created for the changes of a host, by host id. */
 export type Cursors = ReadonlyMap<string, number>
 
 /** Maximum number of ended deliveries in the log of a webhook. */

@@ -47,7 +47,7 @@ function fullest(counts: Counts, presentId: string): Counts {
 }
 
 class NameCounts {
-  /** By name in a rule: number of guests on each host whose rules contain the name. */
+  /** Number of guests on each host whose rules contain a name, by that name. */
   readonly #byName = new Map<string, Map<string, number>>()
 
   of(name: string): Counts {

@@ -82,7 +82,7 @@ return_to_installed() {
   fail "$1; version $installed is installed again"
 }
 
-# True if an interrupted return has already installed the former version. That return can have removed the packages.
+# True if an interrupted return has already installed the former version. The return can have removed the packages.
 is_returned() {
   [ "$(installed_version berth-agent)" = "$installed" ] && is_consistent && is_complete "$packages" "$installed"
 }

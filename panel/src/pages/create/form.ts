@@ -26,7 +26,7 @@ export interface CreateForm {
   expiresAt: string
   snapshots: number
   placement: PlacementForm
-  /** Separated by spaces. */
+  /** The tags are separated by spaces. */
   tags: string
   /** First-boot data of a virtual machine. */
   userData: string
