@@ -6,10 +6,10 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { CreateBody } from '../guests/create/create-body.js'
 import { virtualizationName } from '../guests/guest-row.js'
 
-/** Fields of a creation that a request may contain. Recorded settings replace absent fields. */
+/** Fields of a creation that the request contains. Fields that it omits are taken from the recorded settings. */
 export type NewGuestBody = Partial<CreateBody>
 
-/** Fields that replace several recorded fields together. */
+/** Groups of fields. If the request contains one field of a group, no recorded field of the group is used. */
 const groups: readonly (readonly (keyof CreateBody)[])[] = [
   ['assign_nat', 'port_mapping_count', 'nat_port_mappings', 'extra_ports'],
   ['assign_ipv4', 'ipv4_count', 'public_ipv4s'],
@@ -17,9 +17,9 @@ const groups: readonly (readonly (keyof CreateBody)[])[] = [
 ]
 
 /**
- * Returns the complete body of a creation: the fields of the request, and the recorded settings for fields that it omits.
- * Host ports and public addresses are chosen again, because the original guest may still use the recorded ones.
- * @throws {BerthError} `missing_field` if neither of them contains the name or the template
+ * Returns the complete body of a creation. Fields that the request omits are taken from the recorded settings.
+ * Host ports and public addresses are chosen again, because the original guest can still use the recorded ones.
+ * @throws {BerthError} `missing_field` if name or template are missing in the request and in the recorded settings
  */
 export function planNewGuest(
   body: NewGuestBody,
@@ -73,7 +73,7 @@ function bodyOf(
     devices: parseGuestDevices(spec.devices),
     ...(placement && { placement }),
     tags: spec.tags,
-    // A guest that is restored after its expiry should be usable.
+    // An expiry in the past is omitted, because the restored guest would not be started.
     ...(spec.expiresAtMs > nowMs && { expires_at: time.format(spec.expiresAtMs) }),
   }
 }

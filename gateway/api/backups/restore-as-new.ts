@@ -133,7 +133,7 @@ export interface BackupAt {
 }
 
 /**
- * Reads the recorded settings of a backup from its target. Undefined: the backup contains no settings.
+ * Reads the recorded settings of a backup from its target. Returns undefined if the backup contains no settings.
  * @param hostId host that reads the target. Default: the first online host
  * @throws {BerthError} `not_found` if the target has no such backup, `agent_outdated`, errors of the target
  */

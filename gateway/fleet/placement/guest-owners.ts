@@ -23,9 +23,9 @@ export interface GuestOwnersParts {
 
 type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership' | 'revision'>
 
-/** Reported changes of one host's guests that are not in the store yet. */
+/** Changes of guests that a host has reported and that are not in the store yet. */
 interface HostChanges {
-  /** For each guest, true if the host has removed it. */
+  /** True if the host has removed the guest, by uuid. */
   readonly waiting: Map<string, boolean>
   readonly rounds: Coalescer
 }

@@ -99,8 +99,8 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
 }
 
 /**
- * True if the report is older than the guest's present name. A gateway that was paused can send such a claim after another
- * gateway has stored the new name.
+ * True if the report is older than the guest's present name. A gateway that was paused can send an old report's claim
+ * after another gateway has stored the new name.
  */
 function isOutdated(hostId: string, { reportedAt }: GuestClaim, known: Reservation | undefined): boolean {
   const { namedAt } = known ?? {}

@@ -46,7 +46,7 @@ export interface CreationParts {
 
 /**
  * Checks a creation without changing anything.
- * @param options `hasTemplate`: false if the disk is not made from the template, which then need not exist
+ * @param options `hasTemplate`: false if the disk is made from a backup. The template need not exist then
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
  */
 export function checkCreation(
