@@ -107,7 +107,7 @@ async function readFirewall(client: Sender, uuid: string): Promise<unknown> {
   try {
     return (await client.send({ method: 'GET', path: `/containers/${uuid}/firewall` })).body.data
   } catch (cause) {
-    return cliErrorOf(cause) ?? new Error('the answer cannot be read', { cause })
+    return cliErrorOf(cause) ?? new Error('the answer of the gateway has an unexpected format', { cause })
   }
 }
 

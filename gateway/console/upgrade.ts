@@ -225,7 +225,7 @@ export class ConsoleUpgrades {
       const finish = await this.#audit(holder, guest, 'console.close')
       await finish(true, detail)
     } catch (err) {
-      this.parts.log.error({ err, detail }, 'could not write the end of a console to the audit log')
+      this.parts.log.error({ err, detail }, 'could not record in the audit log that a console was closed')
     }
   }
 

@@ -47,7 +47,7 @@ export class LiveSender {
     } catch (error) {
       memory.close()
       // Lets the guest run again here, because no undo follows if the agent is stopping.
-      await this.release(step).catch((err: unknown) => step.log.warn({ err }, 'the guest could not continue yet'))
+      await this.release(step).catch((err: unknown) => step.log.warn({ err }, 'could not let the guest continue on this host; trying again'))
       throw error
     }
   }

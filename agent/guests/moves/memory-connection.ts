@@ -31,7 +31,7 @@ export class MemoryConnection {
     this.hold()
     outside.once('close', () => this.close())
     pipeline(inside, (chunks: AsyncIterable<Buffer>) => this.#pass(chunks), outside).catch((err: unknown) =>
-      log.debug({ err }, 'the connection for the memory has ended'),
+      log.debug({ err }, 'the connection that transfers the memory of a guest has ended'),
     )
   }
 

@@ -104,7 +104,7 @@ export class TransferReceiver {
         await live.confirm(this.transfer.uuid)
         return {}
       case 'end':
-        throw conflict('bad_stream', 'the other host reported the end of data that it had not begun to send')
+        throw conflict('bad_stream', 'the other host ended a data transfer that it had not started')
     }
   }
 

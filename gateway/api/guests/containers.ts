@@ -16,7 +16,7 @@ const UsageSchema = Type.Object(
     memory_usage_bytes: Type.Integer(),
     disk_usage_bytes: Type.Integer({
       description:
-        'Disk space in bytes that counts towards the disk size (`disk_gb`), at most a few seconds old. When it reaches the disk size, writes fail. LXC containers: all data written since the creation, without the image, which all containers share. Virtual machines: the usage of their file systems, including the system; without a guest agent, all blocks of the disk that were ever written. `GET /containers/{id}/history` returns the same value for each minute.',
+        'Disk space in bytes that counts towards the disk size (`disk_gb`). When it reaches the disk size, writes fail. The value is at most a few seconds old. LXC containers: the data of the container, without the image, which all containers share. Virtual machines: the usage of their file systems, including the system; without a guest agent, all blocks of the disk that were ever written. `GET /containers/{id}/history` returns the same value for each minute.',
     }),
     network_rx_bytes: Type.Integer(),
     network_tx_bytes: Type.Integer(),

@@ -10,7 +10,10 @@ const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 /** Fields of a container's row that describe why it is suspended. */
 export const suspensionRowFields = {
   policy: Type.Optional(
-    oneOf(policyNames, 'First of the reasons why the container is blocked. Absent if the container is not blocked.'),
+    oneOf(
+      policyNames,
+      'Reason why the container is blocked. If there are several, the one that comes first in the list of values. Absent if the container is not blocked.',
+    ),
   ),
   suspended_mode: Type.Optional(oneOf(suspensionModes)),
   suspended_reason: Type.Optional(

@@ -196,7 +196,7 @@ function changeRoutes({ fleet, drains, time }: Parts): Route[] {
       audit: 'host.update',
       tag: 'Hosts',
       summary:
-        'Changes the name, the address, the public address, the group, the labels or the draining of a host. Fields that are not sent stay unchanged',
+        'Changes the name, the address, the public address, the group or the labels of a host, or whether it accepts new containers (`draining`). Omitted fields stay unchanged',
       params: HostPathSchema,
       body: ChangeBodySchema,
       example: { draining: true },
