@@ -48,7 +48,13 @@ export interface FollowOptions {
   readonly signal?: AbortSignal
 }
 
-const defaults: SenderOptions = { attempts: 5, connectAttempts: 4, maxDelayMs: 30_000, onRetry: () => undefined }
+const defaults: SenderOptions = {
+  attempts: 5,
+  connectAttempts: 4,
+  maxDelayMs: 30_000,
+  maxAnswerBytes: 256 * 1024 * 1024, // the list of 100,000 guests has about half of this
+  onRetry: () => undefined,
+}
 
 /** A client of one gateway. */
 export class BerthClient {

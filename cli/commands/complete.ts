@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Named, Operation } from '../catalog/operation.js'
-import { openSession, type GlobalOptions } from '../session.js'
+import type { GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 import { planCompletion, type Level } from './plan-complete.js'
 
@@ -33,6 +33,7 @@ function levelOf(command: Command): Level {
 /** Returns the names of guests or hosts that are safe to insert into a command line. */
 async function namesOf(names: Named, surroundings: Surroundings, options: GlobalOptions): Promise<string[]> {
   try {
+    const { openSession } = await import('../session.js') // most completions need no request
     const session = await openSession(surroundings, options)
     const candidates = await session.names.list(names === 'host' ? 'host' : 'guest')
     return candidates.map(({ name }) => name).filter((name) => /^[\w.-]+$/.test(name))

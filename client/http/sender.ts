@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClientRequest, Connection, OpenAnswer } from './connection.js'
 import { RefusedError, UnexpectedAnswerError } from './errors.js'
@@ -6,7 +5,12 @@ import { exchange } from './exchange.js'
 import { planRetry, type RetryLimits } from './plan-retry.js'
 import { parseRefusal } from './refusal.js'
 
+/** Maximum size of an answer with an error. The rest of a longer one is not read. */
+const maxRefusalBytes = 1024 * 1024
+
 export interface SenderOptions extends RetryLimits {
+  /** Maximum size of an answer that is read as a whole. */
+  readonly maxAnswerBytes: number
   /** Called before a failed request is sent again. */
   readonly onRetry: (error: Error, delayMs: number) => void
 }
@@ -23,7 +27,8 @@ export class Sender {
    * @throws {RefusedError} @throws {UnreachableError} @throws {UnexpectedAnswerError}
    */
   async open(request: ClientRequest, maxSilenceMs?: number): Promise<OpenAnswer> {
-    const { method, ifMatch, signal, idempotencyKey = randomUUID() } = request
+    const { method, ifMatch, signal } = request
+    const idempotencyKey = request.idempotencyKey ?? (method === 'POST' ? crypto.randomUUID() : '')
     for (let attempt = 1; ; attempt++)
       try {
         return await accept(
@@ -42,13 +47,22 @@ export class Sender {
   /** Sends a request and returns the answer as it is. @throws as `open` */
   async read(request: ClientRequest): Promise<{ answer: OpenAnswer; bytes: Uint8Array }> {
     const answer = await this.open(request)
-    return { answer, bytes: await readAll(answer) }
+    const { maxAnswerBytes: max } = this.options
+    const bytes = await readUpTo(answer, max)
+    if (bytes.length <= max) return { answer, bytes }
+    throw new UnexpectedAnswerError(`${this.connection.url} sent an answer of more than ${max} bytes`)
   }
 }
 
-async function readAll({ parts }: OpenAnswer): Promise<Uint8Array> {
+/** Reads an answer until its end, or until it is longer than `maxBytes`. */
+async function readUpTo({ parts }: OpenAnswer, maxBytes: number): Promise<Uint8Array> {
   const all: Uint8Array[] = []
-  for await (const part of parts) all.push(part)
+  let size = 0
+  for await (const part of parts) {
+    all.push(part)
+    size += part.length
+    if (size > maxBytes) break
+  }
   return Buffer.concat(all)
 }
 
@@ -56,7 +70,7 @@ async function readAll({ parts }: OpenAnswer): Promise<Uint8Array> {
 async function accept(answer: OpenAnswer, url: string): Promise<OpenAnswer> {
   const { status, headers } = answer
   if (status >= 200 && status < 300) return answer
-  const text = new TextDecoder().decode(await readAll(answer))
+  const text = new TextDecoder().decode(await readUpTo(answer, maxRefusalBytes))
   if (status >= 300 && status < 400) {
     const location = String(headers['location'] ?? 'another address')
     throw new UnexpectedAnswerError(`${url} redirects to ${location}`, location)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { benchAttacks } from './attacks.js'
 import { BerthApi } from './berth-api.js'
+import { benchCli } from './cli.js'
 import { benchConsoles } from './consoles.js'
 import { benchFailover } from './failover.js'
 import { runFailoverLab } from './failover-lab.js'
@@ -47,6 +48,7 @@ const parts = [
   'kvm',
   ...kvmSections,
   'consoles',
+  'cli',
   'packages',
   'failover',
   'moves',
@@ -142,6 +144,7 @@ if (runs('history')) printFigures('History', await benchHistory({ guests: 1000, 
 if (runs('abuse')) printFigures('Abuse', await benchAbuse({ guests: 1000, flows: 100_000 }))
 if (runs('events')) await benchEvents({ listeners: 500, slow: 5, changesPerSecond: 1000, seconds: 45 })
 if (runs('consoles')) printFigures('Consoles', await benchConsoles({ keys: 5000, megabytes: 50, frames: 50 }))
+if (runs('cli')) printFigures('Command line', await benchCli(options.rounds))
 if (runs('packages')) printFigures('Packages', await benchPackages())
 if (runs('failover')) {
   printFigures('Failover of Redis', await benchFailover({ rounds: 5, seconds: 20 }))
