@@ -24,6 +24,7 @@ export function createProgram(options: ProgramOptions): Command {
     .version(version, '--version', 'print the version')
     .addOption(new Option('-o, --output <form>', `form of the result: ${outputForms.join(', ')}`))
     .option('--columns <names>', 'columns or fields of the result, separated by commas')
+    .option('--jq <filter>', 'print what the program jq selects from the JSON of the result')
     .option('-q, --quiet', 'print only ids')
     .option('--context <name>', 'context with the gateway and the key; see berth context list')
     .option('--no-wait', 'do not wait for the tasks that the command starts')

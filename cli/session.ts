@@ -11,6 +11,7 @@ import { parseDuration } from './input/times.js'
 export interface GlobalOptions {
   readonly output?: string
   readonly columns?: string
+  readonly jq?: string
   readonly quiet?: boolean
   readonly context?: string
   readonly wait: boolean
@@ -38,9 +39,12 @@ export function openClient(connection: Connection, { hasProgress, writeError }: 
 
 /** @throws {CliError} `usage` */
 export function outputOptions(options: GlobalOptions, command: string, width: number | undefined): OutputOptions {
-  const form = outputForms.find((one) => one === (options.output ?? 'table'))
+  const wanted = options.output ?? (options.jq === undefined ? 'table' : 'json')
+  const form = outputForms.find((one) => one === wanted)
   if (form === undefined) throw usageError(`-o: ${options.output} must be one of ${outputForms.join(', ')}`)
-  return { form, isQuiet: options.quiet ?? false, columns: options.columns, width, command }
+  if (options.jq !== undefined && (form !== 'json' || options.quiet))
+    throw usageError('--jq: filters JSON, so it cannot be combined with -q or another form')
+  return { form, isQuiet: options.quiet ?? false, columns: options.columns, width, command, jq: options.jq }
 }
 
 /** @throws {CliError} `usage` */

@@ -1,7 +1,7 @@
 import { usageError } from '../errors.js'
 import { parseJson } from '../input/values.js'
-import { formatJson } from '../output/print.js'
-import { openSession, type GlobalOptions } from '../session.js'
+import { filterJson, formatJson } from '../output/print.js'
+import { openSession, outputOptions, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 
 export interface RawRequest {
@@ -20,11 +20,12 @@ export async function runRaw({ method, path, data, ifMatch, options, surrounding
   if (!/^[a-z]+$/i.test(method)) throw usageError(`${method}: not a method such as GET or POST`)
   const text = data?.startsWith('@') ? surroundings.readFile(data.slice(1)) : data
   const body = text === undefined ? undefined : parseJson('--data', text)
+  const { jq } = outputOptions(options, 'api', surroundings.width)
   const { client } = await openSession(surroundings, options)
   const content = body === undefined ? {} : { body }
   const request = { method: method.toUpperCase(), path: pathBelowApi(path), ifMatch, ...content }
   const { bytes } = await client.read(request)
-  surroundings.writeOut(formatAnswer(bytes))
+  surroundings.writeOut(formatAnswer(bytes, jq))
 }
 
 /** Accepts paths with and without `/api/v1`. */
@@ -32,10 +33,16 @@ function pathBelowApi(path: string): string {
   return `/${path.replace(/^\/?(api\/(v1\/)?)?/, '')}`
 }
 
-function formatAnswer(bytes: Uint8Array): string | Uint8Array {
+/** Returns an answer in another form than JSON unchanged. */
+function formatAnswer(bytes: Uint8Array, jq: string | undefined): string | Uint8Array {
+  const value = parseAnswer(bytes)
+  return value === undefined ? bytes : filterJson(formatJson(value), jq)
+}
+
+function parseAnswer(bytes: Uint8Array): unknown {
   try {
-    return `${formatJson(JSON.parse(new TextDecoder().decode(bytes)))}\n`
+    return JSON.parse(new TextDecoder().decode(bytes))
   } catch {
-    return bytes
+    return undefined
   }
 }

@@ -8,7 +8,7 @@ import { readPresent, type PresentFleet } from '../apply/read-present.js'
 import type { BerthClient } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
-import { formatJson } from '../output/print.js'
+import { filterJson, formatJson } from '../output/print.js'
 import { printable } from '../output/width.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -77,7 +77,8 @@ function readFleet(client: BerthClient, { sections, items }: Wanted): Promise<Pr
 
 function show({ options, surroundings }: ApplyRun, plan: Plan, { unread }: PresentFleet): void {
   const lines = differenceLines(plan).map((line) => `${line}\n`)
-  if (options.output === 'json') surroundings.writeOut(`${formatJson(differenceRows(plan.changes))}\n`)
+  const { form, jq } = outputOptions(options, 'apply', surroundings.width)
+  if (form === 'json') surroundings.writeOut(filterJson(formatJson(differenceRows(plan.changes)), jq))
   else if (!options.quiet) surroundings.writeOut(lines.join(''))
   for (const line of unread) surroundings.writeError(`not compared: ${printable(line)}\n`)
   if (plan.changes.length + plan.unfinished.length === 0) surroundings.writeError('Nothing to change.\n')

@@ -16,6 +16,8 @@ export interface EventsRun {
 export async function runEvents({ follow = false, kinds, options, surroundings }: EventsRun): Promise<void> {
   const form = options.output ?? 'table'
   if (form !== 'table' && form !== 'json') throw usageError(`-o: ${form} must be table or json for events`)
+  if (options.jq !== undefined)
+    throw usageError('--jq: not possible for events', 'use: berth events -f -o json | jq FILTER')
   const { client } = await openSession(surroundings, options)
   const wanted = kinds === undefined ? {} : { kinds: kinds.split(',') }
   for await (const event of client.events({ ...wanted, reconnect: follow }))

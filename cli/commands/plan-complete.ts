@@ -32,7 +32,7 @@ export function planCompletion(program: Level, operations: readonly Operation[],
 
 /** True if the word is the value of a global option before it, such as `json` in `--output json`. */
 function isValue(words: readonly string[], index: number): boolean {
-  return /^(-o|--(output|context|columns|timeout))$/.test(words[index - 1] ?? '')
+  return /^(-o|--(output|context|columns|jq|timeout))$/.test(words[index - 1] ?? '')
 }
 
 /** Arguments of commands that are not operations. */

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { parseHostKeys } from '../consoles/host-keys.js'
 import { parseSshCommand, sshArguments } from './ssh.js'
 
 describe('the address for berth ssh', () => {
@@ -20,4 +21,20 @@ describe('the address for berth ssh', () => {
       '-oProxyCommand=x',
       'id',
     ]))
+
+  it('uses the host keys of the guest from the file of the program, whose path may contain spaces and “%”', () =>
+    expect(
+      sshArguments(
+        { host: '192.0.2.1', port: '22', user: 'root', keys: { areKnown: true, path: '/a b/%d', alias: 'berth-1' } },
+        [],
+      ).slice(0, 6),
+    ).to.deep.equal([
+      ...['-o', 'UserKnownHostsFile="/a b/%%d"', '-o', 'HostKeyAlias=berth-1'],
+      ...['-o', 'StrictHostKeyChecking=yes'],
+    ]))
+
+  it('takes only public keys from the files of the guest', () =>
+    expect(
+      parseHostKeys('ssh-ed25519 AAAA root@web1\necdsa-sha2-nistp256 BBB=\n* ssh-rsa CCC\nssh-rsa D;D x\n'),
+    ).to.deep.equal(['ssh-ed25519 AAAA', 'ecdsa-sha2-nistp256 BBB=']))
 })

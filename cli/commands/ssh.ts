@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
-import { CliError, exitCodes, type ExitCode } from '../errors.js'
+import { HostKeys } from '../consoles/host-keys.js'
+import { CliError, exitCodes } from '../errors.js'
 import { readGuest } from '../names/guest.js'
 import { openSession, type GlobalOptions } from '../session.js'
+import { printable } from '../output/width.js'
 import type { Surroundings } from '../surroundings.js'
 
 export interface SshRun {
@@ -13,14 +15,32 @@ export interface SshRun {
   readonly surroundings: Surroundings
 }
 
-/** Runs ssh and ends with its exit code. */
+/** The exit code of ssh if the connection failed. */
+const sshFailed = 255
+
+/**
+ * Runs ssh and ends with its exit code. For a container, ssh knows the host keys that the gateway reports. They are read
+ * again if ssh fails, because the container may have new ones, for example after a reinstallation.
+ */
 export async function runSsh({ guest, command, user, options, surroundings }: SshRun): Promise<void> {
   const session = await openSession(surroundings, options)
-  const { name, ssh_command: line } = await readGuest(session, guest)
+  const { name, uuid, virtualization, ssh_command: line } = await readGuest(session, guest)
   const place = parseSshCommand(line)
-  if (place) process.exit(await runProgram('ssh', sshArguments({ ...place, user }, command)))
+  if (!place) throw noPlace(name)
+  const keys = virtualization === 'lxc' ? new HostKeys(surroundings, uuid) : undefined
+  if (keys && !keys.areKnown) await keys.refresh(session)
+  const run = (): Promise<number> => runProgram('ssh', sshArguments({ ...place, user, keys }, command))
+  let code = await run()
+  if (code === sshFailed && (await keys?.refresh(session)) === true) {
+    surroundings.writeError(`${printable(name)} has new host keys, which the gateway confirms. Connecting again.\n`)
+    code = await run()
+  }
+  process.exit(code)
+}
+
+function noPlace(name: string): CliError {
   const hint = `map a port: berth port add ${name} --guest-port 22; set the address: berth host update HOST --public-address ADDRESS`
-  throw new CliError(exitCodes.conflict, `guest ${name} has no address or port for SSH`, hint)
+  return new CliError(exitCodes.conflict, `guest ${name} has no address or port for SSH`, hint)
 }
 
 interface SshPlace {
@@ -34,16 +54,33 @@ export function parseSshCommand(line: string): SshPlace | undefined {
   return host === undefined ? undefined : { host, port }
 }
 
-/** `--` ends the options, because an address that begins with "-" would otherwise be an option. */
-export function sshArguments({ host, port, user }: SshPlace & { user: string }, command: readonly string[]): string[] {
-  return ['-p', port, '-l', user, '--', host, ...command]
+interface SshTarget extends SshPlace {
+  readonly user: string
+  /** The file with the host keys of the guest; undefined: ssh uses its own files. */
+  readonly keys?: Pick<HostKeys, 'areKnown' | 'path' | 'alias'> | undefined
 }
 
+/** `--` ends the options, because an address that begins with "-" would otherwise be an option. */
+export function sshArguments({ host, port, user, keys }: SshTarget, command: readonly string[]): string[] {
+  const known = keys?.areKnown ? knownHosts(keys) : []
+  return [...known, '-p', port, '-l', user, '--', host, ...command]
+}
+
+/** ssh expands words with "%" in the path, and splits the path at spaces unless it is in quotes. */
+const knownHosts = ({ path, alias }: Pick<HostKeys, 'path' | 'alias'>): string[] => [
+  '-o',
+  `UserKnownHostsFile="${path.replaceAll('%', '%%')}"`,
+  '-o',
+  `HostKeyAlias=${alias}`,
+  '-o',
+  'StrictHostKeyChecking=yes',
+]
+
 /** @returns the exit code, or 128 plus the number of the signal */
-async function runProgram(program: string, args: readonly string[]): Promise<ExitCode> {
+async function runProgram(program: string, args: readonly string[]): Promise<number> {
   const child = spawn(program, args, { stdio: 'inherit' })
   return new Promise((resolve, reject) => {
     child.once('error', (cause) => reject(new CliError(exitCodes.failed, `cannot run ${program}: ${cause.message}`)))
-    child.once('exit', (code, signal) => resolve((code ?? 128 + constants.signals[signal!]) as ExitCode))
+    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal!]))
   })
 }

@@ -36,6 +36,7 @@ const variables: Readonly<Record<string, string>> = {
 
 const files: Readonly<Record<string, string>> = {
   '~/.config/berth/config.yaml': 'contexts with their keys',
+  '~/.config/berth/known_hosts': 'SSH host keys of containers, as `berth ssh` has read them through the gateway',
   '/etc/berth/admin.key': 'key with which root needs no login on the machine of the gateway',
 }
 

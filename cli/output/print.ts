@@ -1,6 +1,7 @@
 import { usageError } from '../errors.js'
 import { columnsOf } from './columns.js'
 import { cellOf, formatTable, isRecord, valueAt, type Row } from './table.js'
+import { filterWithJq, withoutControls } from './jq.js'
 import { padTo } from './width.js'
 
 /* Formats the results of commands. */
@@ -15,6 +16,8 @@ export interface OutputOptions {
   /** Names of columns, separated by commas; undefined: the default columns. */
   readonly columns: string | undefined
   readonly width: number | undefined
+  /** Filter of the program jq for the result; undefined: the complete result. */
+  readonly jq?: string | undefined
   /** Noun and verb of the command, which decide the default columns. */
   readonly command: string
 }
@@ -23,11 +26,15 @@ export interface OutputOptions {
 export async function formatResult(value: unknown, message: string, options: OutputOptions): Promise<string> {
   if (options.isQuiet) return idsOf(value)
   const shown = options.columns === undefined ? value : selectColumns(value, options)
-  if (options.form === 'json') return `${formatJson(shown ?? { message })}\n`
+  if (options.form === 'json') return filterJson(formatJson(shown ?? { message }), options.jq)
   if (options.form === 'yaml') return escapeControls((await import('../yaml.js')).stringify(shown ?? { message }))
   if (options.form === 'csv') return formatCsv(value, options)
   return value === undefined || value === null ? `${cellOf(message || 'done')}\n` : formatText(value, options)
 }
+
+/** @param jq filter of the program jq; undefined: no filter */
+export const filterJson = (json: string, jq: string | undefined): string =>
+  jq === undefined ? `${json}\n` : filterWithJq(json, jq)
 
 /** Formats a value as JSON. Escapes the control characters that JSON allows, because they could change the terminal. */
 export function formatJson(value: unknown, indent = 2): string {
@@ -105,11 +112,10 @@ function formatCsv(value: unknown, { command, columns }: OutputOptions): string 
   return lines.map((line) => `${line.map(csvCell).join(',')}\r\n`).join('')
 }
 
-/** Formats a value. Replaces control characters other than line breaks, because they could change the terminal. */
 function csvValue(value: unknown): string {
   if (value === undefined || value === null) return ''
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return text.replace(/[^\P{Cc}\r\n\t]/gu, '')
+  return withoutControls(text)
 }
 
 /** Quotes a cell as RFC 4180 demands. */

@@ -1,11 +1,12 @@
 import type { Plugin } from 'esbuild'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { compactOperations, type ApiDocument } from '../../cli/catalog/compact.js'
 import { operationsFile } from '../../cli/catalog/load.js'
 import type { Operation } from '../../cli/catalog/operation.js'
 import { manualFile, manualPage } from '../../cli/manual/manual-page.js'
 import { downloadFile, versionPlaceholder } from '../../gateway/http/cli-download.js'
+import { version } from '../../shared/version.js'
 import { apiDocument } from './api-document.js'
 import { bundle } from './bundle.js'
 
@@ -16,6 +17,19 @@ export async function writeCliFiles(): Promise<void> {
   writeFileSync(join('dist/cli/catalog', operationsFile), JSON.stringify(operations))
   writeFileSync(join('dist/cli', manualFile), manualPage(operations))
   await buildDownload(operations)
+  writeNpmPackage()
+}
+
+/** Writes the npm package of the command line: the file that the gateway offers, with the version of this checkout. */
+function writeNpmPackage(): void {
+  const directory = 'dist/npm'
+  mkdirSync(directory, { recursive: true })
+  const program = readFileSync(join('dist/gateway', downloadFile), 'utf8').replace(versionPlaceholder, version)
+  writeFileSync(join(directory, 'berth.cjs'), program, { mode: 0o755 })
+  copyFileSync(join('dist/cli', manualFile), join(directory, manualFile))
+  const described = JSON.parse(readFileSync('cli/package.json', 'utf8')) as object
+  writeFileSync(join(directory, 'package.json'), `${JSON.stringify({ ...described, version }, undefined, 2)}\n`)
+  copyFileSync('cli/README.md', join(directory, 'README.md'))
 }
 
 /** Bundles the command line into one file, which the gateway offers for download. */

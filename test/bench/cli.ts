@@ -12,7 +12,7 @@ const nodeName = `Node.js ${process.versions.node.split('.')[0]}`
 
 type Line = readonly string[]
 
-/** What a user or a shell waits for. The first command line of each row is that of Berth. */
+/** Command lines that do the same, by the name of their tool. */
 interface Row {
   readonly name: string
   readonly lines: Readonly<Record<string, Line>>

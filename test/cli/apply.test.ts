@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -180,18 +181,30 @@ describe('berth apply and berth export', () => {
     ])
   })
 
-  it('completes the changes of a run that was killed', async () => {
-    const names = Array.from({ length: 12 }, (_, index) => `btest-killed-${index}`)
+  it('completes the changes for 200 guests after a run was killed, and then changes nothing', async () => {
+    const names = Array.from({ length: 200 }, (_, index) => `btest-killed-${index}`)
     const content = { set: 'killed', guests: names.map((name) => ({ ...guest(1), name })) }
+    const held = new AbortController()
+    const released = once(held.signal, 'abort')
+    const agent = gateway.fleet.agentOf('host-a')
+    let steps = 0
+    agent.observer = async () => {
+      if (++steps > 100) await released
+    }
     const first = start(['apply', '-f', await fleetFile(content), '--yes'])
-    await waitFor(async () => (await nameList()).some((name) => names.includes(name)), { what: 'a first guest' })
+    await waitFor(() => steps > 100, { what: 'the first guests' })
     first.child.kill('SIGKILL')
     await first.ended
+    const begun = (await nameList()).filter((name) => names.includes(name))
+    expect(begun).to.have.length.above(0).and.below(names.length)
+    agent.observer = undefined
+    held.abort()
     const { err } = await applied(content)
     const created = (await nameList()).filter((name) => names.includes(name))
     expect(created, err).to.have.members(names)
-    expect((await apply(content, '--dry-run')).code).to.equal(0)
-    expect((await rowOf(names[11]!)).port_mappings).to.have.length(2)
+    const { out, err: second } = await applied(content)
+    expect([out, second]).to.deep.equal(['', 'Nothing to change.\n'])
+    expect((await rowOf(names[199]!)).port_mappings).to.have.length(2)
   })
 
   it('deletes only guests that berth apply manages, and only with --prune', async () => {

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
@@ -92,6 +92,13 @@ describe('the command line', () => {
         /^name,status\r\n(.*\r\n)*web1,stopped\r\n/,
       )
       expect((await berth('guest', 'list', '--name', 'web1', '-q')).out).to.equal(`${id}\n`)
+      const filter = '.[] | select(.name == "web1") | .status'
+      expect((await berth('guest', 'list', '--jq', filter)).out).to.equal('stopped\n')
+      expect((await berth('api', 'GET', '/containers/web1', '--jq', '.data.name')).out).to.equal('web1\n')
+      const wrong = await berth('guest', 'list', '--jq', '.[')
+      expect([wrong.code, wrong.err]).to.satisfy(
+        ([code, text]: [number, string]) => code === 2 && text.startsWith('berth: --jq: jq: error'),
+      )
       expect((await berth('guest', 'list', '--columns', 'nam')).err).to.contain('--columns: nam does not exist')
     })
 
@@ -256,6 +263,17 @@ describe('the command line', () => {
     expect((await run(file, ['--version'])).stdout).to.equal('0.0.0-test\n')
     const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
     expect((await run(file, ['host', 'list', '-q', '-o', 'yaml'], { env })).stdout).to.equal('host-a\n')
+  })
+
+  it('is an npm package, which installs the command', async () => {
+    const run = promisify(execFile)
+    const { stdout: packed } = await run('npm', ['pack', resolve('dist/npm'), '--pack-destination', home])
+    await run('npm', ['install', '--global', '--offline', '--prefix', home, join(home, packed.trim())])
+    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as Body
+    expect((await run(join(home, 'bin/berth'), ['--version'])).stdout).to.equal(`${String(version)}\n`)
+    const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+    expect((await run(join(home, 'bin/berth'), ['host', 'list', '-q'], { env })).stdout).to.equal('host-a\n')
+    expect((await stat(join(home, 'share/man/man1/berth.1'))).size).to.be.above(10_000)
   })
 
   describe('in other environments', () => {

@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { BerthClient } from '../../client/index.js'
+import { writeFileAtomic } from '../../shared/files.js'
+import { configFile } from '../contexts/config-file.js'
+import type { Session } from '../session.js'
+import type { Surroundings } from '../surroundings.js'
+import { runProgram } from './program.js'
+
+/* SSH host keys of containers, which the program reads through the console of the gateway and stores for ssh. */
+
+const maxBytes = 64 * 1024
+const timeoutMs = 15_000
+const keyForm = /^((?:ssh|ecdsa)-[\w-]+ [A-Za-z0-9+/]+=*)(?: |$)/
+
+/** The file with known host keys. In it, a guest has a name made from its UUID, because ports and addresses change. */
+export class HostKeys {
+  readonly path: string
+  readonly alias: string
+
+  constructor(
+    { env, home }: Surroundings,
+    private readonly uuid: string,
+  ) {
+    this.path = join(dirname(configFile(env, home)), 'known_hosts')
+    this.alias = `berth-${uuid}`
+  }
+
+  get areKnown(): boolean {
+    return this.#lines().some((line) => this.#isOwn(line))
+  }
+
+  /** Reads the keys from the guest. @returns true if they differ from the stored ones and were stored */
+  async refresh(session: Session): Promise<boolean> {
+    const keys = parseHostKeys(await readKeyFiles(session, this.uuid).catch(() => '')) // ssh then asks its user
+    const lines = keys.map((key) => `${this.alias} ${key}`)
+    const [own, others] = [true, false].map((isOwn) => this.#lines().filter((line) => this.#isOwn(line) === isOwn))
+    if (lines.length === 0 || lines.join() === own!.join()) return false
+    await writeFileAtomic(this.path, [...others!, ...lines, ''].join('\n'), 0o600)
+    return true
+  }
+
+  #isOwn(line: string): boolean {
+    return line.startsWith(`${this.alias} `)
+  }
+
+  #lines(): string[] {
+    try {
+      return readFileSync(this.path, 'utf8').split('\n').filter(Boolean)
+    } catch {
+      return []
+    }
+  }
+}
+
+/** Parses public keys, one in each line. Ignores everything else, because the guest controls the text. */
+export const parseHostKeys = (text: string): string[] =>
+  text.split('\n').flatMap((line) => keyForm.exec(line)?.[1] ?? [])
+
+/** Returns the public host keys in the files of a guest. Fails at once if the gateway limits the number of programs. */
+async function readKeyFiles({ client, names }: Session, guest: string): Promise<string> {
+  const once = new BerthClient({ ...client.connection, attempts: 1, connectAttempts: 1 })
+  const parts: Buffer[] = []
+  let size = 0
+  await runProgram(
+    { client: once, names },
+    {
+      guest,
+      command: ['sh', '-c', 'cat /etc/ssh/ssh_host_*_key.pub'],
+      input: noInput(),
+      output: (bytes) => {
+        size += bytes.length
+        if (size > maxBytes) return Promise.reject(new Error('the host keys are too long'))
+        parts.push(bytes)
+        return Promise.resolve()
+      },
+      errors: () => Promise.resolve(),
+      signal: AbortSignal.timeout(timeoutMs),
+    },
+  )
+  return Buffer.concat(parts).toString()
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- an asynchronous sequence without elements
+async function* noInput(): AsyncGenerator<Buffer> {
+  yield* []
+}
