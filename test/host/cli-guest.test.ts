@@ -48,6 +48,15 @@ describe('the command line with a real container', () => {
       { intervalMs: 500, what: () => `SSH to web1\n${lab.host.logTail()}` },
     )
     expect([ended.code, ended.out]).to.deep.equal([7, 'web1\n'])
+    expect(readFileSync(join(lab.directory, '.config/berth/known_hosts'), 'utf8')).to.match(/^berth-\S+ ssh-ed25519 /m)
+  })
+
+  it('reads the host keys again if the guest has new ones', async () => {
+    const script = 'rm /etc/ssh/ssh_host_*; ssh-keygen -q -A && systemctl restart ssh'
+    expect((await berth('run', 'web1', '--', 'sh', '-c', script)).code).to.equal(0)
+    const { code, out, err } = await berth('ssh', 'web1', '--', 'hostname')
+    expect([code, out], err).to.deep.equal([0, 'web1\n'])
+    expect(err).to.contain('web1 has new host keys, which the gateway confirms')
   })
 
   it('opens a console with the size of the terminal, and ends the console with Ctrl-]', async () => {
@@ -201,6 +210,16 @@ describe('the command line with a real container', () => {
     })
   })
 
+  it('explains that nothing listens on a port, and finds the SSH server', async () => {
+    const found = await berth('why', 'web1', '22')
+    expect(found.code, found.out + found.err).to.equal(0)
+    const failed = await berth('why', 'web1', '81')
+    expect([failed.code, failed.err.split('\n')[0]]).to.deep.equal([
+      1,
+      'berth: port 81 of web1 cannot be reached: no program in the guest listens on the port',
+    ])
+  })
+
   describe('in a terminal of tmux', () => {
     let tmux: Tmux
     before(() => {
@@ -264,19 +283,49 @@ describe('the command line with a real container', () => {
       await tmux.shows('all 42')
       const shown = [...tmux.screen().matchAll(/^line (\d+)$/gm)].map(([, number]) => Number(number))
       expect(shown).to.deep.equal(shown.map((_, index) => shown[0]! + index))
+    })
+
+    it('shows a full-screen program again after the gateway was killed', async () => {
+      tmux.enter('clear; busybox vi /root/note')
+      await tmux.shows('first line')
+      await lab.gateway.kill()
+      lab.gateway.start()
+      await waitFor(
+        () => {
+          if (/note' \d+L, \d+C/.test(tmux.screen())) return true
+          tmux.enter(':w') // what is typed without a connection is lost
+          return false
+        },
+        { timeoutMs: 60_000, intervalMs: 500, what: () => `the program:\n${tmux.screen()}` },
+      )
+      expect(tmux.screen()).to.match(/^first line\n/)
+      tmux.enter(':q')
+      await tmux.shows(/root@web1:\S* ?# ?$/m)
+    })
+
+    it('passes Ctrl-C to the program in the console', async () => {
+      tmux.enter('clear; sleep 43215')
+      await waitFor(() => processes().some(({ command }) => command === 'sleep 43215'), { what: 'the program' })
+      tmux.keys('C-c')
+      tmux.enter('echo "code $?"')
+      await tmux.shows('code 130')
       tmux.enter('exit')
       await tmux.shows(/^\$ ?$/m)
     })
-  })
 
-  it('explains that nothing listens on a port, and finds the SSH server', async () => {
-    const found = await berth('why', 'web1', '22')
-    expect(found.code, found.out + found.err).to.equal(0)
-    const failed = await berth('why', 'web1', '81')
-    expect([failed.code, failed.err.split('\n')[0]]).to.deep.equal([
-      1,
-      'berth: port 81 of web1 cannot be reached: no program in the guest listens on the port',
-    ])
+    it('shows the progress of a drain until all guests are stopped', async () => {
+      tmux.resize(100, 30)
+      tmux.enter(`clear; berth drain ${lab.host.name} --mode stop; echo "code $?"`)
+      await tmux.shows('[y/N]')
+      tmux.enter('y')
+      await tmux.shows(/drain \S+: \d of 3 done, \d active/)
+      await tmux.shows('code 0')
+      expect(tmux.screen())
+        .to.match(/^GUEST +WILL +NOTE$/m)
+        .and.match(/^web1: stopped$/m)
+        .and.match(/^web2: stopped$/m)
+        .and.match(/^drain \S+: done; open the host again/m)
+    })
   })
 })
 
@@ -293,11 +342,11 @@ async function installDebian(pool: string): Promise<void> {
   await ensureTestImage({ path: pool, images: join(pool, 'images') } as Pool)
 }
 
-/** Creates a key, and a program `ssh` that uses it and accepts the guest's host key. @returns the program's directory */
+/** Creates a key, and a program `ssh` that uses it. @returns the program's directory */
 function installSsh(directory: string): string {
   const key = join(directory, 'id')
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key])
-  const options = '-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=5'
+  const options = '-o LogLevel=ERROR -o ConnectTimeout=5'
   writeFileSync(join(directory, 'ssh'), `#!/bin/sh\nexec /usr/bin/ssh -i ${key} ${options} "$@"\n`, { mode: 0o755 })
   return directory
 }
