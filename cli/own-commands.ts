@@ -104,6 +104,15 @@ function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
     await runRun({ guest, command, options: globals(), surroundings })
   })
 
+  add('logs <guest> [unit]', 'Prints the newest messages in the log of a container, of all programs or of one unit.')
+    .option('-f, --follow', 'print new messages until Ctrl-C')
+    .option('--lines <number>', 'number of messages', '100')
+    .action(async (guest: string, unit: string | undefined, options: { follow?: true; lines: string }) => {
+      const { runLogs } = await import('./commands/logs.js')
+      const { lines, follow: isFollowed = false } = options
+      await runLogs({ guest, unit, lines, isFollowed, options: globals(), surroundings })
+    })
+
   add('cp <source> <target>', 'Copies a file to or from a container, without SSH: berth cp web1:/etc/hosts .')
     .option('-r, --recursive', 'copy a directory with everything in it')
     .action(async (source: string, target: string, { recursive }: { recursive?: true }) => {

@@ -18,7 +18,7 @@ export async function logIn(written: string, options: LoginOptions, surroundings
   const ca = options.caFile === undefined ? undefined : surroundings.readFile(options.caFile)
   if (/^http:\/\/(?!127\.|localhost[:/]|\[::1\])/.test(`${url}/`))
     surroundings.writeError('Warning: http:// sends the key unencrypted.\n')
-  const key = await readKey(options, surroundings)
+  const key = await readKey(url, options, surroundings)
   const connection: Connection = { url, key, ...(ca !== undefined && { ca }) }
   const { body } = await openClient(connection, surroundings).send({ method: 'GET', path: '/version' })
   const { version } = body.data as { version: string }
@@ -29,7 +29,9 @@ export async function logIn(written: string, options: LoginOptions, surroundings
   surroundings.writeOut(`Logged in to ${url} (Berth ${version}). The context ${name} is stored in ${path}.\n`)
 }
 
-async function readKey({ keyFile }: LoginOptions, surroundings: Surroundings): Promise<string> {
+async function readKey(url: string, { keyFile }: LoginOptions, surroundings: Surroundings): Promise<string> {
+  if (keyFile === undefined && surroundings.hasProgress)
+    surroundings.writeError(`Create an API key in the panel, if you have none: ${url}/#/api\n`)
   const text = keyFile === undefined ? await readSecret('API key: ', surroundings) : surroundings.readFile(keyFile)
   const key = text.trim()
   if (key === '') throw usageError('the key is empty')

@@ -40,6 +40,7 @@ const ownArguments: Readonly<Record<string, readonly Named[]>> = {
   ssh: ['guest'],
   console: ['guest'],
   run: ['guest'],
+  logs: ['guest'],
   vnc: ['guest'],
   why: ['guest'],
   migrate: ['guest', 'host'],

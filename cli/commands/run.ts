@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream'
 import { withInterrupt } from '../consoles/interrupt.js'
-import { runProgram } from '../consoles/program.js'
+import { noInput, runProgram } from '../consoles/program.js'
 import { usageError } from '../errors.js'
 import { readGuest } from '../names/guest.js'
 import { openSession, type GlobalOptions } from '../session.js'
@@ -9,6 +9,8 @@ import type { Surroundings } from '../surroundings.js'
 export interface RunRun {
   readonly guest: string
   readonly command: readonly string[]
+  /** False: the program does not get the standard input. Default: true. */
+  readonly hasInput?: boolean
   readonly options: GlobalOptions
   readonly surroundings: Surroundings
 }
@@ -17,13 +19,13 @@ export interface RunRun {
 const endedByPipe = 128 + 13
 
 /** Runs a program in a container without a terminal, and ends with its exit code. */
-export async function runRun({ guest, command, options, surroundings }: RunRun): Promise<void> {
+export async function runRun({ guest, command, hasInput = true, options, surroundings }: RunRun): Promise<void> {
   if (command.length === 0) throw usageError('no program is given', 'write for example: berth run web1 -- uptime')
   const session = await openSession(surroundings, options)
   const { uuid } = await readGuest(session, guest)
   for (const stream of [process.stdout, process.stderr]) endWithReader(stream)
   const streams = {
-    input: process.stdin as AsyncIterable<Buffer>,
+    input: hasInput ? (process.stdin as AsyncIterable<Buffer>) : noInput(),
     output: writerTo(process.stdout),
     errors: writerTo(process.stderr),
   }

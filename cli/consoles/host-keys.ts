@@ -5,7 +5,7 @@ import { writeFileAtomic } from '../../shared/files.js'
 import { configFile } from '../contexts/config-file.js'
 import type { Session } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
-import { runProgram } from './program.js'
+import { noInput, runProgram } from './program.js'
 
 /* SSH host keys of containers, which the program reads through the console of the gateway and stores for ssh. */
 
@@ -79,9 +79,4 @@ async function readKeyFiles({ client, names }: Session, guest: string): Promise<
     },
   )
   return Buffer.concat(parts).toString()
-}
-
-// eslint-disable-next-line @typescript-eslint/require-await -- an asynchronous sequence without elements
-async function* noInput(): AsyncGenerator<Buffer> {
-  yield* []
 }

@@ -24,6 +24,11 @@ export interface ProgramRun {
   readonly signal: AbortSignal
 }
 
+/** The input of a program that gets none. */
+export async function* noInput(): AsyncGenerator<Buffer> {
+  yield* []
+}
+
 /**
  * Runs a program in a guest without a terminal.
  * @returns the exit code of the program, or 128 plus the number of the signal that ended it
