@@ -52,7 +52,7 @@ const defaults: SenderOptions = {
   attempts: 5,
   connectAttempts: 4,
   maxDelayMs: 30_000,
-  maxAnswerBytes: 256 * 1024 * 1024, // the list of 100,000 guests has about half of this
+  maxAnswerBytes: 256 * 1024 * 1024, // the list of 100,000 guests has 110 MB
   onRetry: () => undefined,
 }
 

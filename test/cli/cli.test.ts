@@ -269,7 +269,7 @@ describe('the command line', () => {
     const run = promisify(execFile)
     const { stdout: packed } = await run('npm', ['pack', resolve('dist/npm'), '--pack-destination', home])
     await run('npm', ['install', '--global', '--offline', '--prefix', home, join(home, packed.trim())])
-    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as Body
+    const { version }: Body = JSON.parse(await readFile('package.json', 'utf8'))
     expect((await run(join(home, 'bin/berth'), ['--version'])).stdout).to.equal(`${String(version)}\n`)
     const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
     expect((await run(join(home, 'bin/berth'), ['host', 'list', '-q'], { env })).stdout).to.equal('host-a\n')
@@ -300,6 +300,16 @@ describe('the command line', () => {
         expect(await failing.ended).to.equal(3)
         expect((terminal.text + failing.text).includes(mark), terminal.text + failing.text).to.equal(shown)
       })
+
+    it('refuses a console without a terminal, and does not cut tables', async () => {
+      const { code, err } = await berth('console', 'web1')
+      expect([code, err.split('\n')[0]]).to.deep.equal([2, 'berth: a console needs a terminal'])
+      const long = 'b'.repeat(63)
+      await gateway.fleet.addGuest({ name: long })
+      const columns = 'name,name,name,name'
+      const { out } = await berth('guest', 'list', '--name', long, '--columns', columns)
+      expect(out.split('\n')[1]).to.equal([long, long, long, long].join('  '))
+    })
 
     it('suggests the next step if the key has expired or the gateway does not know the endpoint', async () => {
       const body = { name: 'cli-expired', scopes: ['host:read'], expires_at: '2001-01-01' }
