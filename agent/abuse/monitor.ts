@@ -163,7 +163,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads the outcome of flows of suspects (see `isSuspect`). Begins with the suspect whose last read is oldest. */
+  /** Reads whether flows of suspects (see `isSuspect`) were answered. Begins with the suspect that was read longest ago. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()

@@ -28,7 +28,7 @@ import { startService, stopService } from './service.js'
 export interface JoinOptions {
   /** True: the data of this server's gateway is set aside even if that gateway has hosts or administrators. */
   readonly replace: boolean
-  /** False: the service is neither stopped nor started. */
+  /** False: the command neither stops nor starts the service. */
   readonly service: boolean
 }
 

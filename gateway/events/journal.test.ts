@@ -51,7 +51,7 @@ describe('the journal of events', () => {
     expect(statSync(path).mode & 0o777).to.equal(0o600)
   })
 
-  it('contains the position of each event, and the position before the first event', () => {
+  it('can be read from the position of each event, and from the position before the first event', () => {
     const { ring, journal, add } = begin()
     for (let n = 1; n <= 4; n++) add(event(String(n)), mark(n))
     add(undefined, mark(9))

@@ -155,7 +155,7 @@ describe('a failing or interrupted move of a guest', function () {
     await copyStopped({ context, readTraffic: async () => null }, step, withinMs)
   }
 
-  it('kills a process that an earlier attempt left on the target before it creates the disk there', async () => {
+  it('first kills a process that an earlier attempt left on the target, and then creates the disk there', async () => {
     const guest = await lab.addGuest()
     const { running } = lab.target.host.driver
     let isRunning = true

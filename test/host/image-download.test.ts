@@ -117,7 +117,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('continue with the received part after a cancellation', async () => {
+  it('load only the missing part at the next attempt after a cancellation', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })

@@ -119,7 +119,7 @@ describe('the additional space reserved for a restore', () => {
     expect(room().fetchedBytes).to.equal(0)
   })
 
-  it('is refused only if the pool is still full after the space of earlier disks was freed', async () => {
+  it('is refused only if the pool is still full after the space of deleted disks was freed', async () => {
     const { host, uuid, domain } = guest
     const { signal } = new AbortController()
     const size = { sizeBytes: gib, fileCount: 1 }

@@ -46,7 +46,7 @@ export class OwnerDecisions {
     await this.#forgetReceived(uuid)
   }
 
-  /** Starts a guest that has arrived. If it is not allowed to run, ends the process that has its memory. */
+  /** Starts a guest that has arrived. If it is not allowed to run, ends the QEMU process that received its memory. */
   async #startArrived(uuid: string): Promise<void> {
     const record = this.parts.context.store.find(uuid)
     if (!record) return

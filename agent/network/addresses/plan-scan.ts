@@ -78,7 +78,7 @@ function judge(address: string, facts: ScanFacts): Verdict {
   return verdict('unknown', false, facts.silence)
 }
 
-/** Describes the network and broadcast addresses of the host's own networks, by address. */
+/** Maps each network and broadcast address of the host's own networks to its description. */
 export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }

@@ -20,7 +20,7 @@ interface BalanceFacts {
 
 /** Greatest number of suggestions of each kind. */
 const mostSuggestions = 20
-/** Maximum number of guests for which no target is found. If there are more, the search ends, because it takes time. */
+/** Number of guests without a target after which the search ends. Each search without a result takes long. */
 const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05

@@ -188,7 +188,7 @@ describe('a suspension', () => {
     expect(await detail()).to.include({ policy_blocked: false })
   })
 
-  it('stops the container until its end', async () => {
+  it('stops the container until the suspension ends', async () => {
     await gateway.fleet.work('host-a')
     await suspend()
     await waitFor(async () => (await detail())['status'] === 'stopped', { what: 'stopped' })
