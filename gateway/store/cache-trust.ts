@@ -9,7 +9,7 @@ const trustAttempts = 3
 
 export interface CacheTrustOptions {
   /**
-   * Sends a PING. Redis answers only after it has told this gateway about all changes that it acknowledged to any client.
+   * Sends a PING. Redis answers after it has told this gateway about all changes that it acknowledged to any client.
    * @param serves true if the answer allows this gateway to use its caches
    */
   readonly exchange: (serves: boolean) => Promise<void>
