@@ -163,7 +163,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads whether flows of suspects (see `isSuspect`) were answered. The suspect that was read longest ago is first. */
+  /** Reads whether flows of suspects (see `isSuspect`) were answered. Begins with the suspect read longest ago. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()

@@ -126,7 +126,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('use another host if an agent refuses a guest because guests that no gateway knows use its resources', async () => {
+  it('use another host if an agent refuses a guest because its resources are used by unknown guests', async () => {
     lab = await Lab.start(redis, 1, { one: 2, other: 1 })
     const { agent } = lab.hosts.get('one')!
     const { engine } = agent.domain

@@ -128,7 +128,8 @@ export class TransferReceiver {
     const bytes = await this.#readInto(process, maxBytes)
     this.#check()
     await transfers.confirm(uuid, id)
-    // If this connection is closed, a newer one of this move can be receiving a snapshot. The code below would delete it.
+    // If this connection is closed, a newer connection of this move can be receiving a snapshot. The code below would
+    // delete that snapshot.
     if (this.socket.destroyed) throw conflict('connection_lost', 'the other host has ended the connection')
     noteReceived(store, uuid, this.transfer.moveId, { id, bytes })
     await this.#listComplete() // deletes all received snapshots that are not complete, or no longer needed
