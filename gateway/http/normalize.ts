@@ -8,7 +8,7 @@ import { invalidField } from '../../shared/errors.js'
  */
 
 /** Berth's own keywords in request schemas. They are removed from the published document. */
-export const ownKeywords = ['trim', 'restricts', 'entries', 'numeric', 'zeroIsAbsent'] as const
+export const ownKeywords = ['trim', 'restricts', 'entries', 'numeric', 'zeroIsAbsent', 'keepsEntries'] as const
 
 /** Schema keyword: whitespace around the text is removed. */
 export const trimmed = { trim: true } as const
@@ -31,6 +31,9 @@ export const containerRef = { ...trimmed, ...numeric } as const
 /** Schema keyword: 0 counts as absent. */
 export const zeroIsAbsent = { zeroIsAbsent: true } as const
 
+/** Schema keyword: empty entries of the list have a meaning, as in the arguments of a program. */
+export const keepsEntries = { keepsEntries: true } as const
+
 interface Schema {
   readonly type?: string
   readonly enum?: readonly unknown[]
@@ -44,6 +47,7 @@ interface Schema {
   readonly entries?: boolean
   readonly numeric?: boolean
   readonly zeroIsAbsent?: boolean
+  readonly keepsEntries?: boolean
 }
 
 /** Normalizes an object. @throws {BerthError} `invalid_field` if a creation contains an empty restriction */
@@ -163,7 +167,7 @@ function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
 
-function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
+function listReader({ items = {}, keepsEntries: keepsAll = false }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
@@ -172,7 +176,7 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list
-    const named = isText ? list.filter((entry) => !isBlank(entry)) : (list as unknown[])
+    const named = isText && !keepsAll ? list.filter((entry) => !isBlank(entry)) : (list as unknown[])
     return named.map((entry, index) => read(entry, `${at}.${index}`))
   }
 }

@@ -45,7 +45,7 @@ describe('programs and screens without SSH', () => {
     return client
   }
 
-  async function running(command: readonly string[] = ['tar', '-x', '--', "a 'b'"]) {
+  async function running(command: readonly string[] = ['tar', '', '--', "a 'b'"]) {
     const client = await run(command)
     await client.ready()
     return { client, terminal: lab.terminal(guest) }
@@ -54,7 +54,7 @@ describe('programs and screens without SSH', () => {
   describe('a console in the mode “run”', () => {
     it('passes the words of the command, the input and its end, stdout, stderr and the exit code', async () => {
       const { client, terminal } = await running()
-      expect([terminal.mode, terminal.command]).to.deep.equal(['run', ['tar', '-x', '--', "a 'b'"]])
+      expect([terminal.mode, terminal.command]).to.deep.equal(['run', ['tar', '', '--', "a 'b'"]])
       client.type('input')
       client.say({ type: 'eof' })
       await waitFor(() => terminal.hasInputEnded, { what: 'the end of the input' })

@@ -78,8 +78,9 @@ describe('the command line with a real container', () => {
 
   describe('berth run', () => {
     it('passes the input and its end, keeps stdout and stderr apart, and ends with the exit code', async () => {
-      const script = 'cat; echo error >/dev/stderr; echo "$1" $(id -u) $(pwd) $HOME; exit 7'
-      const ended = await startBerth(['run', 'web1', '--', 'sh', '-c', script, 'sh', `a "b"  $c`], env, 'input\n').ended
+      const script = 'cat; echo error >/dev/stderr; echo "$2" $(id -u) $(pwd) $HOME; exit 7'
+      const ended = await startBerth(['run', 'web1', '--', 'sh', '-c', script, 'sh', '', `a "b"  $c`], env, 'input\n')
+        .ended
       expect(ended).to.deep.equal({ code: 7, out: 'input\na "b"  $c 0 / /root\n', err: 'error\n' })
     })
 

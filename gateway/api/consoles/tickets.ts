@@ -8,7 +8,7 @@ import { checkGuest, scopeOf } from '../../console/consoles.js'
 import { describeUse, ticketSeconds, ticketsPerMinute, type ConsoleTickets, type Grant } from '../../console/tickets.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
-import { containerRef } from '../../http/normalize.js'
+import { containerRef, keepsEntries } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 
 const TicketBodySchema = Type.Object(
@@ -28,6 +28,7 @@ const SshTicketBodySchema = Type.Object(
     ...TicketBodySchema.properties,
     command: Type.Optional(
       Type.Array(Type.String(), {
+        ...keepsEntries,
         minItems: 1,
         maxItems: maxProgramWords,
         description: `Program and arguments for mode \`run\`, which runs the program in the container as root without a terminal. No shell interprets them. At most ${maxProgramBytes} bytes in total. Absent: the ticket is for a terminal.`,
