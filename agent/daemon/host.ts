@@ -86,7 +86,10 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
   await recordKernelSettings(config.state_dir, config.network.bridge)
   const raised = ensureHostLimits()
   if (raised.length > 0)
-    log.info({ limits: raised }, 'these kernel limits of the host were too low and are raised, if the kernel permits it')
+    log.info(
+      { limits: raised },
+      'these kernel limits of the host were too low and are raised, if the kernel permits it',
+    )
   const pool = await openPool(config.storage)
   const trash = new Trash(pool, log)
   const volumes = new Volumes(pool, trash)

@@ -47,7 +47,9 @@ export class LiveSender {
     } catch (error) {
       memory.close()
       // Lets the guest run again here, because no undo follows if the agent is stopping.
-      await this.release(step).catch((err: unknown) => step.log.warn({ err }, 'could not let the guest continue on this host; trying again'))
+      await this.release(step).catch((err: unknown) =>
+        step.log.warn({ err }, 'could not let the guest continue on this host; trying again'),
+      )
       throw error
     }
   }

@@ -63,7 +63,8 @@ const GroupSchema = Type.Object(
     ram_allocated_mb: count,
     disk_allocated_gb: count,
     fits: Type.Union([count, Type.Null()], {
-      description: 'Number of further containers of the most common size for which the hosts have room. `null`: there are no containers.',
+      description:
+        'Number of further containers of the most common size for which the hosts have room. `null`: there are no containers.',
     }),
   },
   { title: 'GroupCapacity' },
