@@ -41,6 +41,7 @@ export default tseslint.config(
       'agent/host/guest/guest-terminal.ts',
       'agent/host/process/pty.ts',
       'gateway/store/redis-process.ts',
+      'gateway/fencing/fence-host.ts',
       'gateway/commands/service.ts',
       'gateway/sockets/descriptor-store.ts',
     ],

@@ -138,6 +138,17 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
+    /** Program that turns off a failed host before its guests are restored on other hosts (`POST /hosts/{id}/evacuate`). */
+    fencing: Type.Object(
+      {
+        /** Path of the program. It gets `arguments`, and then id, name and address of the host. Empty: none. */
+        program: optionalPath,
+        arguments: Type.Array(Type.String({ maxLength: 1024 }), { default: [], maxItems: 64 }),
+        /** Seconds after which the program is killed. The evacuation is refused then. */
+        timeout_seconds: Type.Integer({ minimum: 1, maximum: 300, default: 60 }),
+      },
+      object,
+    ),
     /** How many times each resource of a host may be allocated to guests. 0: without limit. */
     placement: Type.Object(
       {

@@ -116,7 +116,8 @@ async function startParts(
   const tls = new Tls({ store, secret, log, sockets, ...tlsOptions })
   const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
   const fleetUpgrades = new FleetUpgrades({ store, log })
-  const drains = new Drains({ store, log })
+  const backupTargets = new BackupTargets(store, secret)
+  const drains = new Drains({ store, log, openTarget: (id) => backupTargets.open(id) })
   const maintenance = new Maintenance({ store, log })
   const gateways = new Gateways({
     store,
@@ -147,7 +148,6 @@ async function startParts(
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })
-  const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
     {
@@ -173,6 +173,7 @@ async function startParts(
     webhooks,
     fleetUpgrades,
     drains,
+    fencing: config.fencing,
     maintenance,
     gateways,
     time,

@@ -15,7 +15,8 @@
  * - `placement`: guests have placement rules, which the agent stores and the gateway applies.
  * - `rename`: the name of a guest can change.
  * - `create-tags`: guests can have tags from their creation on.
- * - `create-from-backup`: a guest can be created from a backup.
+ * - `create-from-backup`: a guest can be created from a backup, also in place of a guest of a failed host.
+ * - `confirm-owners`: after its boot, the host waits with the start of guests until the gateway has compared their owners.
  */
 export const agentFeatures = [
   'upgrade',
@@ -32,5 +33,6 @@ export const agentFeatures = [
   'rename',
   'create-tags',
   'create-from-backup',
+  'confirm-owners',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -247,7 +247,7 @@ function servicesOf(
   const { abuse, arrivals, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
-    moves: createMoveService({ arrivals, context, changes, log }),
+    moves: createMoveService({ arrivals, context, changes, startGate: domain.startGate, log }),
     transfers: createTransferService({ context, ...arrivals, readPool: capacity.readDisk, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),

@@ -9,6 +9,7 @@ import type { BackupContext } from '../guests/context.js'
 import { openArrivals, type Arrivals } from '../guests/moves/arrivals.js'
 import { LiveSender } from '../guests/moves/live-sender.js'
 import { GuestMachines } from '../guests/machines.js'
+import { openStartGate, type StartGate } from '../guests/ownership/start-gate.js'
 import { volumeLimitOf } from '../guests/snapshots/volume-bound.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import { guestKinds } from '../guests/operations/kinds.js'
@@ -65,6 +66,7 @@ export interface Domain {
   /** The services that take scheduled snapshots and scheduled backups. */
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
+  readonly startGate: StartGate
 }
 
 export interface DomainOptions {
@@ -106,7 +108,8 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     },
   })
   closers.add(() => network.close())
-  const context = createContext({ host, options, clock, store, images, key, network })
+  const startGate = await openStartGate(config.state_dir, readBootId(), config.owner_check_seconds * 1000)
+  const context = createContext({ host, options, clock, store, images, key, network, startGate })
   const capacity = {
     cpuCores: host.cpuCores,
     ramTotalMb: host.ramTotalMb,
@@ -211,6 +214,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     sampler,
     snapshots,
     backups,
+    startGate,
   }
 }
 
@@ -239,6 +243,7 @@ interface ContextParts {
   images: Images
   key: Buffer
   network: Network
+  startGate: StartGate
 }
 
 function createContext(parts: ContextParts): BackupContext {
@@ -273,5 +278,6 @@ function createContext(parts: ContextParts): BackupContext {
     logins: new LoginVault(key),
     targets: new TargetVault(key),
     now: parts.clock.now,
+    startGate: parts.startGate,
   }
 }

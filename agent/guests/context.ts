@@ -7,6 +7,7 @@ import type { Network } from '../network/contract.js'
 import type { ImageType } from '../images/catalog.js'
 import type { DiskTransfers } from '../storage/disk-transfers.js'
 import type { Volumes } from '../storage/volumes.js'
+import type { StartGate } from './ownership/start-gate.js'
 import type { LoginVault } from './login-vault.js'
 import type { GuestMachines } from './machines.js'
 import type { HostPorts } from './resources/host-ports.js'
@@ -80,13 +81,15 @@ export interface GuestContext {
   readonly log: Logger
   readonly logins: LoginVault
   readonly now: () => number
+  /** Delays the start of guests after a boot of the host. Absent: guests may start at any time. */
+  readonly startGate?: StartGate
 }
 
 /** Dependencies of changes to the volumes of guests. */
 export type DiskContext = Pick<GuestContext, 'store' | 'machines' | 'volumes'>
 
 /** Dependencies of starts and stops of guests. */
-export type BootContext = Pick<GuestContext, 'config' | 'store' | 'machines' | 'network'>
+export type BootContext = Pick<GuestContext, 'config' | 'store' | 'machines' | 'network' | 'startGate'>
 
 /** Dependencies of operations on backups. */
 export interface BackupContext extends GuestContext {

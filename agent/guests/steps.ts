@@ -70,17 +70,22 @@ export function configureStep(context: BootContext, options: { undo: boolean }):
  * @param isSkipped returns true for guests that must not be started; the step then does nothing
  */
 export function startStep(context: BootContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
+  const start = inTurn(context.store, async (record, step) => {
+    if (isSkipped(record)) return
+    refuseNotOwned(record)
+    checkAllowedToRun(record) // the guest may have been suspended while the operation was queued
+    const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
+    await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)
+    noteStarted(context.store, record)
+  })
   return {
     name: 'start',
     weight: 2,
-    run: inTurn(context.store, async (record, step) => {
-      if (isSkipped(record)) return
-      refuseNotOwned(record)
-      checkAllowedToRun(record) // the guest may have been suspended while the operation was queued
-      const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
-      await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)
-      noteStarted(context.store, record)
-    }),
+    run: async (step) => {
+      if (context.startGate && context.startGate.leftMs > 0)
+        await step.yieldWhile(context.startGate.opened(step.signal)) // the guest may be fenced meanwhile
+      await start(step)
+    },
     undo: ifPresent(context.store, (record) => context.machines.driverOf(record).kill(context.machines.of(record))),
   }
 }

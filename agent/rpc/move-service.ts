@@ -4,6 +4,7 @@ import type { GuestContext } from '../guests/context.js'
 import { parseUuid } from '../guests/create/parse-create.js'
 import type { Arrivals } from '../guests/moves/arrivals.js'
 import { describeLive } from '../guests/moves/live-target.js'
+import type { StartGate } from '../guests/ownership/start-gate.js'
 import type { Changes } from '../state/changes.js'
 import { encodeMapping } from './encode.js'
 import { unary } from './unary.js'
@@ -12,10 +13,11 @@ export interface MoveServiceParts {
   readonly arrivals: Arrivals
   readonly context: Pick<GuestContext, 'store' | 'machines'>
   readonly changes: Changes
+  readonly startGate: StartGate
   readonly log: Logger
 }
 
-export function createMoveService({ arrivals, context, changes, log }: MoveServiceParts): MoveServiceServer {
+export function createMoveService({ arrivals, context, changes, startGate, log }: MoveServiceParts): MoveServiceServer {
   return {
     expectGuest: unary(log, 'expect a guest', async (request) => {
       const { portMappings, ...addresses } = await arrivals.reservations.expect(request)
@@ -27,6 +29,11 @@ export function createMoveService({ arrivals, context, changes, log }: MoveServi
     appointOwner: unary(log, 'appoint the owner', async (request) => {
       await arrivals.decisions.appoint(request)
       return { revision: changes.revision }
+    }),
+    confirmOwners: unary(log, 'confirm the owners of guests', async ({ others }) => {
+      for (const { uuid, generation } of others) await arrivals.decisions.appoint({ uuid, generation, isOwner: false })
+      await startGate.open()
+      return {}
     }),
   }
 }

@@ -19,6 +19,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'rename',
     'create-tags',
     'create-from-backup',
+    'confirm-owners',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

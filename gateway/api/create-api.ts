@@ -7,6 +7,7 @@ import type { BackupTargets } from '../backups/targets.js'
 import type { CustomImages } from '../images/custom-images.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Drains } from '../drains/drains.js'
+import type { FencingConfig } from '../fencing/fence-host.js'
 import type { Maintenance } from '../maintenance/maintenance.js'
 import type { EventHub } from '../events/hub.js'
 import type { Fleet } from '../fleet/contract.js'
@@ -54,6 +55,7 @@ import { containerRoutes } from './guests/containers.js'
 import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
+import { evacuateRoute } from './hosts/evacuate.js'
 import { drainRoutes } from './hosts/drain.js'
 import { fleetCaRoutes } from './hosts/fleet-ca.js'
 import { fleetUpgradeRoutes } from './hosts/fleet-upgrade.js'
@@ -109,6 +111,7 @@ export interface ApiOptions {
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
   readonly drains: Drains
+  readonly fencing: FencingConfig
   readonly maintenance: Maintenance
   readonly gateways: Gateways
   readonly time: TimeFormat
@@ -239,6 +242,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...fleetCaRoutes({ fleet, time }),
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...drainRoutes({ fleet, drains: more.drains, time }),
+    evacuateRoute({ fleet, drains: more.drains, fencing: more.fencing, log: more.log, time }),
     ...maintenanceRoutes({ fleet, maintenance: more.maintenance, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),

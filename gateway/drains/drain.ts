@@ -6,7 +6,8 @@ export type DrainState = (typeof drainStates)[number]
 
 /** `move`: containers move to other hosts. `stop`: containers stay on the host and are shut down. */
 export const drainModes = ['move', 'stop'] as const
-export type DrainMode = (typeof drainModes)[number]
+/** `evacuate`: the host has failed, and its containers are restored from backups on other hosts. */
+export type DrainMode = (typeof drainModes)[number] | 'evacuate'
 
 /** `active`: the container is being moved, stopped or started. `done`: this action has succeeded. */
 export const drainedGuestStates = ['waiting', 'active', 'done', 'failed', 'skipped'] as const

@@ -4,6 +4,7 @@ import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-fligh
 import { BerthError, describeError, toBerthError } from '../../shared/errors.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { StoredDocument } from '../store/document.js'
 import { Lease } from '../store/lease.js'
@@ -26,6 +27,8 @@ type OrderCase = SubmitOperationRequest['order']
 export interface DrainsOptions {
   readonly store: Store
   readonly log: Logger
+  /** Returns a backup target with its secrets. */
+  readonly openTarget: (id: string) => Promise<BackupTarget>
   /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
   readonly leaseMs?: number
   /** Interval in ms of checks of the current drains. Default: 1 s. */
@@ -161,7 +164,7 @@ export class Drains {
 
   async #advance(fleet: Fleet, before: Drain): Promise<void> {
     const isExpecting = !isBusy(before) && (await fleet.isExpecting(before.hostId))
-    const facts = { ...factsOf(fleet, before.hostId), isExpecting, retryMs: this.#retryMs }
+    const facts = { ...factsOf(fleet, before), isExpecting, retryMs: this.#retryMs }
     const planned = planDrain(before, facts)
     const drain = planned === before ? before : await this.#change(before, (old) => planDrain(old, facts))
     if (drain.endedAtMs !== 0) return this.#recordEnd(fleet, drain)
@@ -173,9 +176,14 @@ export class Drains {
 
   /** Starts the task of a container, unless this gateway or another one has already started it. */
   async #order(fleet: Fleet, drain: Drain, { uuid, taskId, toHostId, refusedBy }: DrainedGuest): Promise<void> {
+    if (fleet.view.findOperation(taskId)) return
     const guest = fleet.view.findGuest(uuid)
-    if (!guest || fleet.view.findOperation(taskId)) return
     try {
+      if (drain.mode === 'evacuate') {
+        const target = await this.#evacuate(fleet, drain, { uuid, taskId, refusedBy })
+        return void (await this.#change(drain, (old) => recordTarget(old, taskId, target)))
+      }
+      if (!guest) return
       if (drain.mode === 'stop') return await switchPower(fleet, drain, { guest, taskId })
       const target = await beginMove(fleet, drain, { guest, taskId, refusedBy })
       if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, target))
@@ -185,6 +193,15 @@ export class Drains {
       const failure = { ...describeFailure(error), retryAtMs: Date.now() + this.#retryMs }
       await this.#change(drain, (old) => failTask(old, taskId, failure))
     }
+  }
+
+  #evacuate(
+    fleet: Fleet,
+    { hostId, startedBy: requestedBy }: Drain,
+    { uuid, taskId: operationId, refusedBy }: Pick<DrainedGuest, 'uuid' | 'taskId' | 'refusedBy'>,
+  ): Promise<string> {
+    const { openTarget } = this.options
+    return fleet.evacuateGuest({ operationId, uuid, hostId, refusedBy, requestedBy, openTarget })
   }
 
   /** If a change was not stored, the next check plans it again. */
@@ -255,14 +272,26 @@ function isOfStore(error: unknown): boolean {
 
 function describeFailure(error: unknown): Pick<TaskFailure, 'message' | 'kind'> {
   const { message, code } = toBerthError(error, 'the task did not begin')
-  const finalCodes = ['unsupported', 'move_unsupported', 'offline_required', 'agent_outdated']
+  const finalCodes = [
+    'unsupported',
+    'move_unsupported',
+    'offline_required',
+    'agent_outdated',
+    'backup_missing',
+    'not_found',
+    'invalid_state',
+  ]
   if (finalCodes.includes(code)) return { message, kind: 'final' }
   return ['guest_moving', 'guest_busy'].includes(code) ? { message, kind: 'passing' } : { message }
 }
 
-function factsOf({ view }: Fleet, hostId: string): Omit<DrainFacts, 'isExpecting' | 'retryMs'> {
+function factsOf({ view }: Fleet, { hostId, mode }: Drain): Omit<DrainFacts, 'isExpecting' | 'retryMs'> {
   return {
-    factsOf: (guest) => guestFacts(view.findGuest(guest.uuid), view.findOperation(guest.taskId)?.operation),
+    factsOf: (guest) => {
+      const facts = guestFacts(view.findGuest(guest.uuid), view.findOperation(guest.taskId)?.operation)
+      // The state of a container on a failed host stays unknown.
+      return mode === 'evacuate' ? { ...facts, isSettled: true } : facts
+    },
     isHostOnline: view.findHost(hostId)?.state === 'online',
     areAllOnline: view.hosts().every(({ state }) => state === 'online'),
     present: [...view.guestsOf(hostId)].map(({ guest }) => guest),

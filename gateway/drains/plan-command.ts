@@ -24,6 +24,8 @@ export function refuseSecondDrain(drain: Drain | undefined): void {
  * @throws {BerthError} `invalid_state` if the drain has changed nothing, `drain_running`
  */
 export function planReturn(drain: Drain | undefined): Drain {
+  if (drain?.mode === 'evacuate')
+    throw conflict('invalid_state', 'the containers were restored on other hosts: move them back with migrations')
   if (!drain || drain.direction === 'back' || !drain.guests.some(isReturned))
     throw conflict('invalid_state', 'no container can return: the last drain of the host has moved or stopped none')
   if (hasActive(drain))

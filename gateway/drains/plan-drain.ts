@@ -94,14 +94,35 @@ function isReached({ mode, direction, hostId }: Drain, at: string, { isStopped }
 
 function settle(drain: Drain, guest: DrainedGuest, facts: DrainFacts): DrainedGuest {
   if (guest.state !== 'active' && guest.state !== 'waiting') return guest
+  return drain.mode === 'evacuate' ? settleRestore(drain, guest, facts) : settleMoved(drain, guest, facts)
+}
+
+function settleMoved(drain: Drain, guest: DrainedGuest, facts: DrainFacts): DrainedGuest {
   const known = facts.factsOf(guest)
   const { hostId, task } = known
   if (task && !isEnded(task)) return guest
   if (hostId !== undefined && isReached(drain, hostId, known))
-    return { ...guest, state: 'done', toHostId: drain.mode === 'move' ? hostId : '', message: '' }
+    return { ...guest, state: 'done', toHostId: drain.mode === 'stop' ? '' : hostId, message: '' }
   if (guest.state === 'active' && task)
     return settleActive(drain, guest, { hostId, task, retryAtMs: facts.nowMs + facts.retryMs })
   return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
+}
+
+/** Records the result of a restore from a backup. A failed one may have left the container on its target. */
+function settleRestore(drain: Drain, guest: DrainedGuest, { factsOf, nowMs, retryMs }: DrainFacts): DrainedGuest {
+  const { hostId, task } = factsOf(guest)
+  if (task && !isEnded(task)) return guest
+  if (guest.state === 'waiting') return leftBefore(drain, guest, hostId)
+  if (!task) return guest
+  if (task.status === 'done') return { ...guest, state: 'done', message: '' }
+  const retryAtMs = nowMs + retryMs
+  if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
+  return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
+}
+
+/** Skips a container that another host has already, for example because of an earlier evacuation. */
+function leftBefore({ hostId }: Drain, guest: DrainedGuest, at: string | undefined): DrainedGuest {
+  return at === undefined || at === hostId ? guest : skip(guest, elsewhere)
 }
 
 /** Skips a container that was deleted, or that somebody has moved to a host outside of the drain. */
@@ -154,7 +175,7 @@ function addNew(drain: Drain, { present }: DrainFacts): Drain {
   const known = new Set(drain.guests.map(({ uuid }) => uuid))
   const added = present.filter(({ uuid }) => !known.has(uuid)).map(newDrainedGuest)
   const all = added.length === 0 ? drain : { ...drain, guests: [...drain.guests, ...added] }
-  if (drain.mode === 'stop') return all
+  if (drain.mode !== 'move') return all
   const here = new Set(present.map(({ uuid }) => uuid))
   return replaceGuests(all, (guest) =>
     guest.state === 'done' && here.has(guest.uuid) ? newDrainedGuest(guest) : guest,
@@ -185,7 +206,7 @@ function beginNext(drain: Drain, facts: DrainFacts): Drain {
 
 /** False while the drained host is offline although it must receive, stop or start containers. */
 function canBegin({ mode, direction }: Drain, { isHostOnline }: DrainFacts): boolean {
-  return isHostOnline || (mode === 'move' && direction === 'away')
+  return isHostOnline || (mode !== 'stop' && direction === 'away')
 }
 
 /** Ends a drain when no container waits or is active, and no further container is about to appear on the host. */

@@ -11,7 +11,7 @@ export const eventTypes = [
   ...(['task.pending', 'task.running', 'task.done', 'task.failed', 'task.canceled'] as const),
   ...(['task.progress', 'task.removed'] as const),
   ...(['host.added', 'host.online', 'host.offline', 'host.updated', 'host.removed'] as const),
-  ...(['host.upgraded', 'host.upgrade_failed', 'host.drained'] as const),
+  ...(['host.upgraded', 'host.upgrade_failed', 'host.drained', 'host.fenced'] as const),
   ...(['usage.host'] as const),
   ...(['alert.raised', 'alert.updated', 'alert.removed'] as const),
   ...(['maintenance.announced', 'maintenance.changed', 'maintenance.started'] as const),

@@ -49,6 +49,7 @@ function viewOf({ id, name, online }: HostPosition): HostView {
     lastSeenMs: 0,
     certificateNotAfterMs: 0,
     warnings: [],
+    fenced: 0,
     outdated: false,
     description: undefined,
     metrics: undefined,

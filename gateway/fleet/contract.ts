@@ -11,7 +11,14 @@ import type { GuestSettingsServiceService, RoutingServiceService } from '../../p
 import type { MoveServiceService } from '../../proto/gen/berth/agent/v1/move.js'
 import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
-import type { GuestMovePlan, GuestMoveRequest, PlannedMove, Suggestion } from './move-contract.js'
+import type {
+  EvacuationRequest,
+  GuestMovePlan,
+  GuestMoveRequest,
+  PlannedEvacuation,
+  PlannedMove,
+  Suggestion,
+} from './move-contract.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { DrainResult } from './host-record.js'
@@ -293,6 +300,15 @@ export interface Fleet {
    * `offline_required`, `resource_exhausted`, `name_conflict`, `host_offline`
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
+  /** Plans the restore of guests of a failed host on other hosts, from their newest backups. Changes nothing. */
+  planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]>
+  /**
+   * Makes another host the owner of a guest whose host has failed, and orders its restore from its newest backup there.
+   * @returns id of the target
+   * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `resource_exhausted`,
+   * `agent_outdated`, `host_offline`
+   */
+  evacuateGuest(request: EvacuationRequest): Promise<string>
   /**
    * Reserves resources for several guests before the first guest is created. If no host has room for one of the guests,
    * reserves nothing.

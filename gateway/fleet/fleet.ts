@@ -22,13 +22,23 @@ import type {
   HostUpgrades,
   OperationView,
 } from './contract.js'
-import type { GuestMovePlan, PlannedMove, Suggestion, GuestMoveRequest } from './move-contract.js'
+import type {
+  EvacuationRequest,
+  GuestMovePlan,
+  PlannedEvacuation,
+  PlannedMove,
+  Suggestion,
+  GuestMoveRequest,
+} from './move-contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestMover } from './moves/guest-mover.js'
 import { MoveDecider } from './moves/move-decider.js'
 import { MoveStore } from './moves/move-store.js'
 import { CreatedGuests } from './created-guests.js'
 import { GuestCreator } from './placement/creation.js'
+import { EvacuationStore } from './evacuation/evacuation-store.js'
+import { GuestEvacuator } from './evacuation/guest-evacuator.js'
+import { OwnerConfirmations } from './moves/owner-confirmations.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { Placement } from './placement/placement.js'
@@ -90,6 +100,7 @@ export class GatewayFleet implements Fleet {
   readonly #unreported: UnreportedGuests
   readonly #mover: GuestMover
   readonly #decider: MoveDecider
+  readonly #evacuator: GuestEvacuator
   readonly #join: JoinEndpoint
   readonly #waits: ViewWaits
   readonly #timers: NodeJS.Timeout[] = []
@@ -115,7 +126,9 @@ export class GatewayFleet implements Fleet {
     const registry = (this.#registry = new GuestRegistry(store))
     const cache = (this.#cache = new GuestCache(store, log, view))
     const moves = new MoveStore(store)
-    const owners = (this.#owners = new GuestOwners({ view, registry, moves, log }))
+    const evacuations = new EvacuationStore(store)
+    const moving = { list: async () => [...(await moves.list()), ...(await evacuations.list())] }
+    const owners = (this.#owners = new GuestOwners({ view, registry, moves: moving, log }))
     const watched = (this.#watched = new WatchedHosts({
       view,
       store: hostStore,
@@ -201,7 +214,28 @@ export class GatewayFleet implements Fleet {
       return authority.of(target && this.rotation.issuerOf(target.record))
     }
     this.#mover = new GuestMover({ view, watched, placement, ratios, ticketIssuer, moves, reached })
-    this.#decider = new MoveDecider({ view, watched, owners, moves, log, reached })
+    const confirmations = new OwnerConfirmations({ view, watched, owners, log })
+    this.#evacuator = new GuestEvacuator({
+      view,
+      watched,
+      placement,
+      owners,
+      moves,
+      evacuations,
+      ratios,
+      log,
+      reached,
+    })
+    this.#decider = new MoveDecider({
+      view,
+      watched,
+      owners,
+      moves,
+      confirmations,
+      evacuator: this.#evacuator,
+      log,
+      reached,
+    })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
     this.#unreported = new UnreportedGuests({ view, registry, watched })
@@ -308,6 +342,14 @@ export class GatewayFleet implements Fleet {
 
   suggestMoves(): Promise<Suggestion[]> {
     return this.#mover.suggest()
+  }
+
+  planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
+    return this.#evacuator.planAll(guests)
+  }
+
+  evacuateGuest(request: EvacuationRequest): Promise<string> {
+    return this.#evacuator.begin(request)
   }
 
   moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {

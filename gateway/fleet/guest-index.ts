@@ -50,11 +50,19 @@ export class GuestIndex {
       host.conflicts.delete(guest.uuid)
       this.#place(host, entry, renamed)
     } else {
-      host.conflicts.set(guest.uuid, { guest, reason })
+      this.#conflict(host, guest, reason)
       this.#waiting.add(host)
       if (renamed) this.changes.tell(host, { kind: 'guest', before: renamed })
     }
     if (before) this.#promote(before.guest)
+  }
+
+  /** Hides a guest. Listeners get a change of the host if it has fenced the guest since its last report. */
+  #conflict(host: HostState, guest: Guest, reason: string): void {
+    const before = host.view
+    host.conflicts.set(guest.uuid, { guest, reason })
+    const after = host.view
+    if (after.fenced !== before.fenced) this.changes.tell(host, { kind: 'host', before, after })
   }
 
   delete(host: HostState, uuid: string): void {
@@ -95,6 +103,7 @@ export class GuestIndex {
 
   /** Marks a host as online or offline, which changes the shown status of all its guests. */
   setOnline(host: HostState, online: boolean): void {
+    if (!online) host.areOwnersConfirmed = false
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
     this.touch(host)
   }

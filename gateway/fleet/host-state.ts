@@ -34,6 +34,8 @@ export class HostState {
   /** The latest reason why this gateway rejected data of the agent. */
   refused = ''
   online = false
+  /** True if the host knows, since it is online, which of its guests belong to other hosts. */
+  areOwnersConfirmed = false
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
@@ -106,7 +108,12 @@ export class HostState {
       description: this.description,
       metrics: this.metrics,
       warnings: this.warnings,
+      fenced: this.fenced,
     }
+  }
+
+  get fenced(): number {
+    return [...this.conflicts.values()].filter(({ guest }) => guest.ownership?.role === 'fenced').length
   }
 
   get warnings(): string[] {

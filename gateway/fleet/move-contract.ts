@@ -1,4 +1,5 @@
 import type { ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js'
+import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { GuestView } from './reported.js'
 
 export interface GuestMoveRequest {
@@ -18,6 +19,32 @@ export interface GuestMoveRequest {
   /** Maximum expected time in ms to copy the last part of a running guest's memory. `undefined`: the default. */
   readonly maxDowntimeMs?: number | undefined
   readonly requestedBy: string
+}
+
+/** Backup from which a guest of a failed host is restored. */
+export interface EvacuatedBackup {
+  readonly targetId: string
+  readonly backupId: string
+  readonly createdAtMs: number
+}
+
+/** Planned evacuation of a guest of a failed host, or the reason why the guest cannot be restored. */
+export interface PlannedEvacuation extends PlannedMove {
+  /** Newest backup of the guest. Absent: there is none. */
+  readonly backup?: EvacuatedBackup
+}
+
+export interface EvacuationRequest {
+  /** Id of the restore. A repeated request with this id orders the same restore. */
+  readonly operationId: string
+  readonly uuid: string
+  /** Id of the failed host. */
+  readonly hostId: string
+  /** Hosts that are chosen only if no other host can take the guest. */
+  readonly refusedBy: readonly string[]
+  readonly requestedBy: string
+  /** Returns a backup target with its secrets. */
+  readonly openTarget: (id: string) => Promise<BackupTarget>
 }
 
 /** True for a virtual machine that keeps running during its move. */

@@ -65,6 +65,8 @@ export interface HostView {
   readonly certificateNotAfterMs: number
   /** Warnings for the operator: from the agent, about guests that are hidden by conflicts, and about rejected data. */
   readonly warnings: readonly string[]
+  /** Number of old copies of guests that belong to other hosts. The host keeps their disks, and does not start them. */
+  readonly fenced: number
   /** True if the version that the agent last reported differs from the version of this gateway. */
   readonly outdated: boolean
   readonly description: HostDescription | undefined

@@ -9,7 +9,7 @@ import { cannotCreateFromBackup, cannotLabel, cannotMove } from './placement/pla
  */
 type RequiredFeature = Exclude<
   AgentFeature,
-  'move-offline' | 'move-live' | 'fence' | 'rotate-ca' | 'list-usage' | 'create-tags'
+  'move-offline' | 'move-live' | 'fence' | 'rotate-ca' | 'list-usage' | 'create-tags' | 'confirm-owners'
 >
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {

@@ -89,6 +89,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'upgrade_unsupported',
       'upgrade_running',
       'drain_running',
+      'fencing_failed',
       'offline_required',
       'rotation_running',
       'rotation_unsupported',

@@ -179,6 +179,8 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
   }
 }
 
+const newGuest = { generation: 0, former: undefined }
+
 /** Prepares the creation of a second guest from the backup of the first guest. */
 async function prepareNew(): Promise<MatrixSubject> {
   const guest = await openMemoryGuest()
@@ -187,7 +189,7 @@ async function prepareNew(): Promise<MatrixSubject> {
   const target = await backUp(guest)
   const { operationId: _, ...create } = createRequest(2, 'copy')
   const made = { ...guest, uuid: create.uuid }
-  const order = { $case: 'createFromBackup', value: { create, target, backupId, sourceUuid } } as const
+  const order = { $case: 'createFromBackup', value: { create, target, backupId, sourceUuid, ...newGuest } } as const
   return {
     changes: domain.changes,
     definition: domain.kinds.createFromBackup,

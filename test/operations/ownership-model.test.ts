@@ -73,6 +73,23 @@ const incidentFaults: Readonly<Record<string, Partial<Rules>>> = {
   'a restored host keeps running a guest that has moved': { fences: () => false },
 }
 
+/** Deliberate faults that matter only if a host fails and its guest is restored on another host. */
+const evacuationFaults: Readonly<Record<string, Partial<Rules>>> = {
+  'an evacuation does not increase the generation number of the owner': {
+    planEvacuate: (owner, from, to) => {
+      const next = productRules.planEvacuate(owner, from, to)
+      return next && { ...next, generation: owner.generation }
+    },
+  },
+  'a host that returns starts its guests before a gateway has compared their owners': { waitsForOwners: () => false },
+  'the failed host becomes the owner again although the guest was restored': { mayReinstate: () => true },
+  'a failed restore does not make the failed host the owner again': { planReinstate: () => undefined },
+  'a gateway does not tell a host the newest owner of a guest that is fenced there': {
+    isTold: ({ role }) => role === 'owner' || role === 'leaving',
+  },
+  'a guest is restored on a host that has an old copy': { mayRestoreOn: () => true },
+}
+
 describe('the model of guests that move between hosts', () => {
   it('has no state in which a guest runs twice or is lost (2 moves between 3 hosts)', () => {
     const { states, violation } = search([firstWorld(3)], productRules, { moves: 2, incidents: 0 })
@@ -101,6 +118,24 @@ describe('the model of guests that move between hosts', () => {
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
+
+  it('has no state in which a guest is lost or runs twice, even if hosts fail, and return after its restore elsewhere', () => {
+    for (const [hosts, moves, evacuations] of [
+      [3, 0, 2],
+      [2, 1, 1],
+    ] as const) {
+      const { states, violation } = search([firstWorld(hosts)], productRules, { moves, evacuations, incidents: 0 })
+      expect(violation).to.equal(undefined)
+      expect(states).to.be.greaterThan(500)
+    }
+  })
+
+  for (const [name, fault] of Object.entries(evacuationFaults))
+    it(`finds a violation if a fault is built in: ${name}`, () => {
+      const limits = { moves: 0, incidents: 0, evacuations: 2 }
+      const { violation } = search([firstWorld(3)], { ...productRules, ...fault }, limits)
+      expect(violation).to.be.a('string')
+    })
 
   for (const [name, fault] of Object.entries(incidentFaults))
     it(`finds a violation if a fault is built in: ${name}`, () => {

@@ -1,3 +1,4 @@
+import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { AcceptedOrder, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { HostCapacity } from '../resources/capacity.js'
@@ -5,6 +6,7 @@ import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { decodeFirewall } from '../snapshots/backup-settings.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
+import { freePorts, parseFormer, takeOver } from './take-over.js'
 import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
 import { acceptCreate, createEnd, firstBootSteps, type CreateInput } from './create.js'
 import { endFetch, fetchStep, parseFetch, type FetchInput } from './fetch-backup.js'
@@ -46,12 +48,22 @@ async function accept(
   const { create } = order
   if (!create) throw new BerthError('invalid', 'missing_field', 'create: is required', { field: 'create' })
   const fetched = parseFetch(parts.context.targets, create.uuid, order)
-  const accepted = await acceptCreate({ ...parts, checkTemplate: () => undefined }, create, operationId)
+  const former = parseFormer(order)
+  const planPorts =
+    former &&
+    ((wanted: CheckedMapping[], listening: ReadonlySet<string>) => freePorts(parts.context, wanted, listening))
+  const how = { ...parts, checkTemplate: () => undefined, ...(planPorts && { planPorts }) }
+  const accepted = await acceptCreate(how, create, operationId)
   const { target: _sealed, ...told } = fetched
   return {
     ...accepted,
     input: { ...accepted.input, ...fetched },
-    hashOf: { create: accepted.hashOf, ...told },
+    hashOf: { create: accepted.hashOf, ...told, generation: order.generation },
+    reserve: () => {
+      if (former) takeOver(parts.context, create.uuid, order.generation)
+      accepted.reserve()
+      if (former) parts.context.store.update(create.uuid, former)
+    },
   }
 }
 

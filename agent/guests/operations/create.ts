@@ -1,6 +1,7 @@
 import { allEnded } from '../../../shared/all-ended.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { parseUserData } from '../../../shared/first-boot/user-data.js'
+import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { StepContext } from '../../operations/types.js'
@@ -65,6 +66,8 @@ export interface CreateParts {
   readonly capacity: HostCapacity
   /** Checks that a disk can be made from the template. Default: checks that guests can be created from it. */
   readonly checkTemplate?: (templateId: string, virtualization: DriverKind) => void
+  /** Chooses host ports before they are reserved. Default: the requested ones. Runs in the transaction of the reservation. */
+  readonly planPorts?: (wanted: CheckedMapping[], listening: ReadonlySet<string>) => CheckedMapping[]
 }
 
 /**
@@ -77,7 +80,8 @@ export async function acceptCreate(
   wire: OrderOf<'create'>,
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
-  const { context, capacity, checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
+  const { context, capacity, planPorts = (wanted) => wanted } = parts
+  const { checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
   const order = settleTemplate(context, parseCreate(wire))
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
   checkDriver(context.machines, virtualization)
@@ -94,7 +98,7 @@ export async function acceptCreate(
       checkTemplate(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)
       checkAllocation(context.store.list(), limits, { capacity, disk, overcommit: wire.overcommit })
-      reserveGuest(context, order, listening)
+      reserveGuest(context, { ...order, portMappings: planPorts(portMappings, listening) }, listening)
     },
   }
 }

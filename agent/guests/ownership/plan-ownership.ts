@@ -31,6 +31,8 @@ export type OwnershipEvent =
   | { readonly kind: 'hand_over' }
   /** This host is the target of a move, and reserves what the guest needs. */
   | { readonly kind: 'expect'; readonly moveId: string; readonly generation: number }
+  /** The gateway has made this host the owner of a guest of a failed host, and this host restores it from a backup. */
+  | { readonly kind: 'restore'; readonly generation: number }
   /** The gateway announces the owner that its store contains. */
   | { readonly kind: 'appoint'; readonly generation: number; readonly isOwner: boolean }
 
@@ -62,6 +64,8 @@ export function planOwnership(known: Ownership, event: OwnershipEvent): Ownershi
       return known.role === 'leaving' ? changed({ ...known, role: 'handed_over' }) : undefined
     case 'expect':
       return planExpect(known, event)
+    case 'restore':
+      return planRestore(known, event)
     case 'appoint':
       return planAppoint(known, event)
   }
@@ -83,6 +87,12 @@ function planExpect(known: Ownership, { moveId, generation }: MoveStep): Ownersh
   if (!isFree || generation < known.generation) return undefined
   const isOther = known.role === 'arriving' && known.moveId !== moveId
   return { next: { role: 'arriving', generation, moveId }, effect: isOther ? 'discard' : 'none' }
+}
+
+/** Plans the restore of a guest. A repeated or late order is invalid, because the host knows its generation already. */
+function planRestore(known: Ownership, { generation }: { generation: number }): OwnershipChange | undefined {
+  if (known.role !== 'absent' || generation <= known.generation) return undefined
+  return changed({ role: 'owner', generation, moveId: '' })
 }
 
 /** Messages of the gateway can be repeated or late. Only a generation above the known one takes effect. */

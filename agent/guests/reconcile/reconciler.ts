@@ -216,7 +216,8 @@ export class Reconciler {
     if (state === 'running') this.#seenRunning(uuid)
     const ended = this.#ended.get(uuid)
     const lost = state === 'stopped' && wanted === 'running'
-    const holdMs = lost ? this.#policy.holdMs(uuid, ended !== undefined) : 0
+    const gateMs = this.#context.startGate?.leftMs ?? 0
+    const holdMs = lost ? Math.max(gateMs, this.#policy.holdMs(uuid, ended !== undefined)) : 0
     if (holdMs > 0 && ended !== 'guest') this.#lookIn(holdMs, uuid)
     const blocked = !isAllowedToRun(record)
     return { record, observed: state, ended, held: holdMs > 0, blocked }

@@ -119,7 +119,10 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
   if (type === undefined) return []
-  const ended = before && after ? [...upgradeEvents(before, after), ...drainEvents(before, after)] : []
+  const ended =
+    before && after
+      ? [...upgradeEvents(before, after), ...drainEvents(before, after), ...fencedEvents(before, after)]
+      : []
   const row = after ? hostEventRow(after, time) : { id: hostId, name: before?.name ?? '' }
   const event: EventContent = { type, hostId, guestUuid: '', data: JSON.stringify(row) }
   if (type !== 'host.online' && type !== 'host.offline') return [event, ...ended]
@@ -146,6 +149,14 @@ function drainEvents(before: HostView, { id: hostId, name, drained }: HostView):
   return [{ type: 'host.drained', hostId, guestUuid: '', data }]
 }
 
+/** Returns an event if a host that has returned keeps further old copies of guests that belong to other hosts. */
+function fencedEvents(before: HostView, { id: hostId, name, fenced }: HostView): EventContent[] {
+  if (fenced <= before.fenced) return []
+  return [
+    { type: 'host.fenced', hostId, guestUuid: '', data: JSON.stringify({ id: hostId, name, containers: fenced }) },
+  ]
+}
+
 /** Reports changes of the host's maintenance windows. Callers restricted to containers do not see the host's name. */
 function maintenanceEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   if (!before || !after || before.maintenance === after.maintenance) return []
@@ -170,7 +181,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
 
 /** Properties of a host that cause an event when they change. The time of the last report changes too often. */
 function settledParts(host: HostView) {
-  const { install, upgrade, drained } = host
+  const { install, upgrade, drained, fenced } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }
   return {
     ...settledRow(host),
@@ -178,6 +189,7 @@ function settledParts(host: HostView) {
     message: install?.message,
     ...upgrading,
     drained: drained?.endedAtMs,
+    fenced,
   }
 }
 

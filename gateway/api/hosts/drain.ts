@@ -33,7 +33,10 @@ const DrainSchema = Type.Object(
       ['none', 'planned', ...drainStates],
       '`none`: the host was never drained. `planned`: the answer to a dry run. `done`: the drain has ended; some containers may have failed.',
     ),
-    mode: oneOf(drainModes, modeText),
+    mode: oneOf(
+      [...drainModes, 'evacuate'],
+      `${modeText} \`evacuate\`: the host has failed, and they are restored on other hosts.`,
+    ),
     direction: oneOf(
       ['away', 'back'],
       '`away`: containers leave the host, or are stopped. `back`: containers that have left it return, or those that were stopped are started.',

@@ -30,7 +30,7 @@ interface RenderedHost {
  * affects the row only through `warnings`.
  */
 const replacedFields: Record<
-  Exclude<keyof HostView, 'id' | 'metrics' | 'lastSeenMs' | 'warnings' | 'maintenance'>,
+  Exclude<keyof HostView, 'id' | 'metrics' | 'lastSeenMs' | 'warnings' | 'fenced' | 'maintenance'>,
   true
 > = {
   name: true,

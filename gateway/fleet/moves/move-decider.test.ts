@@ -48,6 +48,8 @@ class Lab {
       },
       owners: { check: async () => undefined },
       moves,
+      evacuator: { settleAll: async () => undefined },
+      confirmations: { work: () => undefined, settled: async () => undefined },
       log: pino({ level: 'silent' }),
       reached: async () => undefined,
     } as unknown as MoveDeciderOptions)

@@ -4,12 +4,15 @@ import { findReported } from '../reported-guests.js'
 import { Announcer, type AnnouncerOptions } from './announcer.js'
 import { LostMoves } from './lost-moves.js'
 import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
+import type { OwnerConfirmations } from './owner-confirmations.js'
 import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 
 const workEveryMs = 1000
 
 export interface MoveDeciderOptions extends AnnouncerOptions {
   readonly moves: MoveStore
+  readonly evacuator: { settleAll(): Promise<void> }
+  readonly confirmations: Pick<OwnerConfirmations, 'work' | 'settled'>
 }
 
 /**
@@ -42,6 +45,7 @@ export class MoveDecider {
     clearInterval(this.#timer)
     this.#unlisten?.()
     await this.#working.settled()
+    await this.options.confirmations.settled()
     await Promise.all(this.#announcing.keys.map((uuid) => this.#announcing.settled(uuid)))
   }
 
@@ -54,10 +58,12 @@ export class MoveDecider {
     while (this.#isDirty) {
       this.#isDirty = false
       try {
+        this.options.confirmations.work()
         const hosts = [...this.options.view.states()]
         const outdated = hosts.map(({ record, outdated }) => ({ record, copies: [...outdated] }))
         const moves = await this.options.moves.list()
         await Promise.all(moves.map((move) => this.#work(move)))
+        void this.#announcing.run('evacuations', () => this.#settleEvacuations())
         for (const lost of this.#lost.find(hosts, moves, performance.now())) await this.options.moves.recover(lost)
         for (const { record, copies } of outdated)
           if (copies.length > 0)
@@ -65,6 +71,14 @@ export class MoveDecider {
       } catch (error) {
         this.options.log.debug({ reason: describeError(error) }, 'could not continue the moves of containers')
       }
+    }
+  }
+
+  async #settleEvacuations(): Promise<void> {
+    try {
+      await this.options.evacuator.settleAll()
+    } catch (error) {
+      this.options.log.debug({ reason: describeError(error) }, 'could not continue the evacuations of containers')
     }
   }
 

@@ -85,6 +85,8 @@ export class MoveStore {
       if (!owner) throw notFound('container')
       if (names?.newName !== undefined || names?.name !== name)
         throw conflict('invalid_state', 'the container is being renamed: move it when it has its new name')
+      if (names?.evacuatedFrom !== undefined)
+        throw conflict('guest_moving', 'the container is being restored after the failure of its host')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
       // An earlier move that has ended is still stored until both of its hosts know the result.
       if (!next || earlier)
@@ -204,7 +206,7 @@ type MoveIds = Pick<StoredMove, 'id' | 'uuid'>
 interface Present {
   /** Stored owner. `undefined`: the guest or its host was removed, or the store has lost the reservation. */
   readonly owner: GuestOwner | undefined
-  readonly names: Pick<Reservation, 'name' | 'newName'> | undefined
+  readonly names: Pick<Reservation, 'name' | 'newName' | 'evacuatedFrom'> | undefined
   readonly move: StoredMove | undefined
   /** Resources that are reserved on the target. `undefined`: none. */
   readonly room: ReservedRoom | undefined

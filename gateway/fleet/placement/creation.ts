@@ -83,7 +83,7 @@ export class GuestCreator {
     const { operationId, spec, requestedBy, backup } = request
     const create = { id, uuid, name, spec, overcommit: this.options.ratios }
     const order = backup
-      ? ({ $case: 'createFromBackup', value: { create, ...backup } } as const)
+      ? ({ $case: 'createFromBackup', value: { create, ...backup, generation: 0, former: undefined } } as const)
       : ({ $case: 'create', value: create } as const)
     try {
       const response = await this.options.fleet

@@ -27,7 +27,7 @@ export class GuestReleases {
   async release(hostId: string, uuids: readonly string[]): Promise<void> {
     if (uuids.length === 0) return
     const held = await this.store.run('look for guests', (client) => this.#read(client, uuids))
-    const own = held.filter((one) => one.hostId === hostId)
+    const own = held.filter((one) => one.hostId === hostId && one.evacuatedFrom === undefined)
     if (own.length === 0) return
     for (const one of own) this.#waiting.set(one.uuid, one)
     await this.#rounds.run()
@@ -53,7 +53,9 @@ export class GuestReleases {
       client.mGet(names),
     ])
     const hosts = new Map(batch.map(({ uuid, hostId }) => [uuid, hostId]))
-    const gone = present.filter(({ uuid, hostId }) => hosts.get(uuid) === hostId)
+    const gone = present.filter(
+      ({ uuid, hostId, evacuatedFrom }) => hosts.get(uuid) === hostId && evacuatedFrom === undefined,
+    )
     if (gone.length === 0) return void (await client.unwatch())
     const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at] ?? '']))
     const steps = client.multi()

@@ -17,6 +17,8 @@ export interface Reservation {
   readonly renamedAtMs?: number
   /** Position of the report from which `name` was taken. Absent: the guest was never renamed. */
   readonly namedAt?: ReportPosition
+  /** Id of the failed host, while the guest is being restored on `hostId`. Its name and id are kept even if this fails. */
+  readonly evacuatedFrom?: string
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
 }
@@ -37,6 +39,8 @@ export interface GuestClaim {
   readonly generation?: number
   /** False if the host has a copy of the guest that it must not start. Absent: true. */
   readonly isOwner?: boolean
+  /** True if the host knows that the guest belongs to another host, and keeps its disk. Absent: false. */
+  readonly isFenced?: boolean
   readonly reportedAt?: ReportPosition
 }
 
@@ -111,11 +115,12 @@ function isOutdated(hostId: string, { reportedAt }: GuestClaim, known: Reservati
 /** Finds an old copy of a guest that another host owns now. A host whose disk was restored has such copies. */
 function newerOwner(
   hostId: string,
-  { generation = 0, isOwner }: GuestClaim,
+  { generation = 0, isOwner, isFenced = false }: GuestClaim,
   known: Reservation | undefined,
 ): Pick<Refusal, 'ownerGeneration'> {
   const stored = known?.generation ?? 0
-  const isOutdated = isOwner !== false && known?.hostId !== hostId && generation < stored
+  // A fenced copy must know the newest generation, too: a late message could make its host the owner otherwise.
+  const isOutdated = (isOwner !== false || isFenced) && known?.hostId !== hostId && generation < stored
   return isOutdated ? { ownerGeneration: stored } : {}
 }
 

@@ -40,6 +40,24 @@ export function planReturn(
   return { hostId: switched.fromHostId, generation: generation + 1 }
 }
 
+/** Makes another host the owner of a guest whose host has failed. The target restores the guest from a backup. */
+export function planEvacuate(owner: GuestOwner, fromHostId: string, toHostId: string): GuestOwner | undefined {
+  if (owner.hostId !== fromHostId || owner.move || toHostId === fromHostId) return undefined
+  return { hostId: toHostId, generation: owner.generation + 1 }
+}
+
+/**
+ * Makes the failed host the owner again, because the guest could not be restored. Call it only if the target has no copy.
+ * The target may only get the guest again with a later generation.
+ */
+export function planReinstate(
+  { hostId, generation, move }: GuestOwner,
+  evacuated: { readonly fromHostId: string; readonly toHostId: string; readonly generation: number },
+): GuestOwner | undefined {
+  if (move || hostId !== evacuated.toHostId || generation !== evacuated.generation) return undefined
+  return { hostId: evacuated.fromHostId, generation: generation + 1 }
+}
+
 /**
  * Ends the move without a change of the owner. If the source has handed over the guest, the source may start the guest
  * again. The new generation makes all earlier messages of the move invalid.

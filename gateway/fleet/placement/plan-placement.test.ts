@@ -35,6 +35,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     publicAddress: { host: '', source: 'none' },
     certificateNotAfterMs: 0,
     warnings: [],
+    fenced: 0,
     metrics: undefined,
     description: describe_({}),
     ...changes,

@@ -281,7 +281,14 @@ describe('a drain of a host over HTTP', () => {
   /** Starts a second `Drains`, as another gateway has. It uses the same data. */
   async function startWorker(): Promise<Drains> {
     const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
-    const worker = new Drains({ store, log: silentLog, everyMs: 20, leaseMs: 400, retryMs: 100 })
+    const worker = new Drains({
+      store,
+      log: silentLog,
+      openTarget: () => Promise.reject(new Error('no target')),
+      everyMs: 20,
+      leaseMs: 400,
+      retryMs: 100,
+    })
     store.start()
     stores.push(store)
     await waitFor(() => store.ready(), { what: 'the store' })

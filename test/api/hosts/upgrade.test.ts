@@ -139,6 +139,7 @@ describe('an upgrade of one host over HTTP', () => {
       'rename',
       'create-tags',
       'create-from-backup',
+      'confirm-owners',
     ])
   })
 

@@ -36,6 +36,7 @@ import { createClient } from '../ask.js'
 import { responseCheckOf } from './openapi-check.js'
 import type { Body } from '../body.js'
 import { silentLog, startTestRedis, type TestRedis } from './redis.js'
+import type { FencingConfig } from '../../../gateway/fencing/fence-host.js'
 import { LabFleet } from '../memory/lab-fleet.js'
 import { waitFor } from '../wait.js'
 
@@ -83,6 +84,8 @@ export interface TestGateway {
 }
 
 export interface TestGatewayOptions {
+  /** The fencing program. Default: none. */
+  readonly fencing?: Partial<FencingConfig>
   readonly maxBodyBytes?: number
   readonly trustedProxies?: readonly string[]
   readonly timeouts?: HttpTimeouts
@@ -134,7 +137,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
   const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
   const fleetUpgrades = new FleetUpgrades({ store, log, everyMs: 50 })
-  const drains = new Drains({ store, log, everyMs: 50, retryMs: 100 })
+  const backupTargets = new BackupTargets(store, secret)
+  const openTarget = (id: string) => backupTargets.open(id)
+  const drains = new Drains({ store, log, openTarget, everyMs: 50, retryMs: 100 })
   const maintenance = new Maintenance({ store, log, everyMs: 50, ...(options.now && { now: options.now }) })
   const gateways = new Gateways({
     store,
@@ -163,7 +168,6 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   fleetUpgrades.start(fleet)
   drains.start(fleet)
   maintenance.start(fleet)
-  const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
     {
@@ -176,7 +180,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const describe = createDescribe(time)
   webhooks.start(fleet.view, describe)
   const events = new EventHub({ view: fleet.view, describe, ...options.events })
+  const fencing = { program: '', arguments: [], timeout_seconds: 20, ...options.fencing }
   const api = createApi({
+    fencing,
     fleet,
     access,
     store,

@@ -163,6 +163,14 @@ export class LabFleet implements Fleet {
     return this.fleet.planMoves(...given)
   }
 
+  planEvacuations(...given: Parameters<Fleet['planEvacuations']>): ReturnType<Fleet['planEvacuations']> {
+    return this.fleet.planEvacuations(...given)
+  }
+
+  evacuateGuest(...given: Parameters<Fleet['evacuateGuest']>): Promise<string> {
+    return this.fleet.evacuateGuest(...given)
+  }
+
   suggestMoves(): ReturnType<Fleet['suggestMoves']> {
     return this.fleet.suggestMoves()
   }

@@ -22,7 +22,7 @@ export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Ste
 }
 
 /** Marks moves as forgotten when both hosts know the decision. Gateways send no new messages about such moves. */
-function forgetSteps(world: World): Step[] {
+export function forgetSteps(world: World): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const knows = ({ ownership, isRemoved }: HostCopy): boolean => isRemoved || ownership.generation >= generation!
     if (isForgotten || generation === undefined || ![from, to].every((host) => knows(world.hosts[host]!))) return []

@@ -9,6 +9,8 @@ import {
 import {
   planBegin,
   planCancel,
+  planEvacuate,
+  planReinstate,
   planReturn,
   planSwitch,
   type GuestOwner,
@@ -40,6 +42,10 @@ export interface HostCopy {
   readonly isRestored?: boolean
   /** True for a host that was removed from the fleet. */
   readonly isRemoved?: boolean
+  /** True for a failed host that is off. */
+  readonly isDown?: boolean
+  /** True for a host that has returned, until a gateway has compared the owner of the guest. */
+  readonly isWaiting?: boolean
 }
 
 interface BegunMove {
@@ -54,6 +60,15 @@ interface BegunMove {
   readonly isForgotten?: boolean
 }
 
+/** The restore of a guest of a failed host on another host. */
+export interface EvacuatedGuest {
+  readonly from: number
+  readonly to: number
+  readonly generation: number
+  /** `failed`: the target has deleted its copy. `reinstated`: the failed host is the owner again. */
+  readonly state: 'ordered' | 'done' | 'failed' | 'reinstated'
+}
+
 /** An image of a host's disk. */
 export interface HostImage {
   readonly host: number
@@ -63,6 +78,7 @@ export interface HostImage {
 export interface World {
   readonly store: GuestOwner
   readonly moves: readonly BegunMove[]
+  readonly evacuations: readonly EvacuatedGuest[]
   /** Host that owned the guest in each ownership generation which the store has ever contained. */
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
@@ -75,6 +91,8 @@ export interface World {
 export interface Limits {
   readonly moves: number
   readonly incidents: number
+  /** Maximum number of evacuations. Default: 0. */
+  readonly evacuations?: number
 }
 
 /** The product's functions and rules. Tests replace one of them to plant a fault. */
@@ -85,6 +103,16 @@ export const productRules = {
   planSwitch,
   planCancel,
   planReturn,
+  planEvacuate,
+  planReinstate,
+  /** True if a gateway may make the failed host the owner again. The restore must have failed, and be undone. */
+  mayReinstate: (state: EvacuatedGuest['state']): boolean => state === 'failed',
+  /** True if a gateway may choose a host with this role of the guest for a restore. */
+  mayRestoreOn: ({ role }: Ownership): boolean => role === 'absent',
+  /** True if a gateway tells a host with this role that the guest belongs to another host, apart from moves. */
+  isTold: ({ role }: Ownership): boolean => role === 'owner' || role === 'leaving' || role === 'fenced',
+  /** True if a host that has returned waits with the start until a gateway has compared the owner. */
+  waitsForOwners: (): boolean => true,
   /** True if a gateway may tell a host to delete its copy. `hasOwner`: the guest's owner has confirmed its role. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
   /** True if a gateway stops an outdated copy of a guest that a host reports, even without a move of the guest. */
@@ -115,6 +143,7 @@ export function firstWorld(hosts: number): World {
   return {
     store: { hostId: '0', generation: 0 },
     moves: [],
+    evacuations: [],
     incidents: 0,
     owners: [0],
     hosts: Array.from({ length: hosts }, (_, index) => (index === 0 ? owner : absent)),
@@ -149,8 +178,15 @@ export function crash(world: World, host: number): World {
 }
 
 /** True if a move may begin. In a search with incidents, both hosts of each earlier move must know its outcome. */
-function mayBegin({ moves }: World, limits: Limits): boolean {
-  return moves.length < limits.moves && (limits.incidents === 0 || moves.every(({ isForgotten }) => isForgotten))
+function mayBegin({ moves, evacuations, hosts }: World, limits: Limits): boolean {
+  // Guests whose evacuation is stored do not move.
+  const isStored = ({ from, generation, state }: EvacuatedGuest): boolean =>
+    state !== 'done' && hosts[from]!.ownership.generation <= generation
+  if (evacuations.some(isStored)) return false
+  return (
+    moves.length < limits.moves &&
+    ((limits.incidents === 0 && !limits.evacuations) || moves.every(({ isForgotten }) => isForgotten))
+  )
 }
 
 function beginSteps(world: World, rules: Rules): Step[] {
@@ -207,14 +243,24 @@ function messageSteps(world: World, rules: Rules): Step[] {
     return steps.map((step) => ({ ...step, isProgress: !isForgotten }))
   })
   const ofOwners = world.owners.flatMap((owner, generation) => {
-    const isRepeated = world.moves.some(({ decided: known, isForgotten }) => known === generation && !isForgotten)
+    const isReinstated = world.evacuations.some(
+      (one) => one.state === 'reinstated' && one.generation + 1 === generation,
+    )
+    const isRepeated =
+      isReinstated || world.moves.some(({ decided: known, isForgotten }) => known === generation && !isForgotten)
     return world.hosts.flatMap((_, host) => {
       if (owner !== host && !rules.mayDismiss(hasAnswered(world, generation))) return []
+      if (owner === host && isOfEvacuation(world, generation)) return []
       const steps = received(world, rules, host, { kind: 'appoint', generation, isOwner: owner === host })
       return steps.map((step) => ({ ...step, isProgress: isRepeated }))
     })
   })
   return [...ofMoves, ...ofOwners]
+}
+
+/** True if an evacuation made this generation. Gateways do not announce such an owner to itself, but order the restore. */
+function isOfEvacuation({ evacuations }: World, generation: number): boolean {
+  return evacuations.some((one) => one.generation === generation)
 }
 
 /** True if the owner in this generation has a copy of the guest, and knows that it owns the guest. */
@@ -225,7 +271,11 @@ function hasAnswered({ owners, hosts }: World, generation: number): boolean {
 
 export function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
   const before = world.hosts[host]!
-  if (before.isRemoved) return []
+  return before.isRemoved || before.isDown ? [] : applied(world, rules, host, event)
+}
+
+function applied(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
+  const before = world.hosts[host]!
   // The target of a move refuses to become the owner if it has no copy of the disk. Only an incident can lead to this.
   const hasNothing = world.incidents > 0 && before.ownership.role === 'arriving' && before.copy === 'none'
   if (event.kind === 'appoint' && event.isOwner && hasNothing) return []
@@ -246,8 +296,10 @@ export function received(world: World, rules: Rules, host: number, event: Owners
 function hostSteps(world: World, rules: Rules, host: number): Step[] {
   const at = world.hosts[host]!
   const steps: Step[] = []
+  if (at.isDown) return steps
   const add = (name: string, next: World): void => void steps.push({ name: `${name} ${host}`, next, isProgress: true })
-  if (rules.mayStart(at.ownership) && !at.isRunning && at.copy !== 'none') add('start', started(world, host))
+  if (rules.mayStart(at.ownership) && !at.isWaiting && !at.isRunning && at.copy !== 'none')
+    add('start', started(world, host))
   steps.push(...received(world, rules, host, { kind: 'stay' }))
   if (at.ownership.role !== 'leaving') return steps
   if (at.isRunning) add('stop', withHost(world, host, { isRunning: false }))

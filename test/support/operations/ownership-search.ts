@@ -1,3 +1,4 @@
+import { evacuationStepsOf } from './ownership-evacuations.js'
 import { incidentStepsOf } from './ownership-incidents.js'
 import {
   checkWorld,
@@ -7,6 +8,7 @@ import {
   Violation,
   type Limits,
   type Rules,
+  type Step,
   type World,
 } from './ownership-model.js'
 
@@ -68,10 +70,18 @@ export function search(first: Worlds, rules: Rules, limits: Limits): SearchResul
 
 function* nextOf(worlds: Worlds, rules: Rules, limits: Limits) {
   for (const [index, world] of worlds.entries())
-    for (const { next, ...step } of [...stepsOf(world, rules, limits), ...incidentStepsOf(world, rules, limits)])
+    for (const { next, ...step } of allStepsOf(world, rules, limits))
       yield { ...step, name: `${step.name} (guest ${index})`, worlds: worlds.with(index, next) }
   for (const host of worlds[0]!.hosts.keys())
     yield { name: `crash of ${host}`, isProgress: false, worlds: worlds.map((world) => crash(world, host)) }
+}
+
+function allStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
+  return [
+    ...stepsOf(world, rules, limits),
+    ...incidentStepsOf(world, rules, limits),
+    ...evacuationStepsOf(world, rules, limits),
+  ]
 }
 
 function keyOf(worlds: Worlds): string {

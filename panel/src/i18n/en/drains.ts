@@ -29,6 +29,8 @@ export const drains = {
   'drain.title.move.back': 'Guests return to this host',
   'drain.title.stop.away': 'Guests of this host are shut down',
   'drain.title.stop.back': 'Guests of this host are started again',
+  'drain.title.evacuate.away': 'Guests are restored on other hosts',
+  'drain.title.evacuate.back': 'Guests are restored on other hosts',
   'drain.state.running': 'Running: {{done}} of {{count}} guests done.',
   'drain.state.running_one': 'Running: {{done}} of 1 guest done.',
   'drain.state.paused': 'Paused: {{done}} of {{count}} guests done.',
@@ -51,4 +53,14 @@ export const drains = {
   'drain.command.cancel': 'Cancel',
   'drain.command.bring_back': 'Bring guests back',
   'drain.command.start_again': 'Start guests again',
+  'evacuate.button': 'Restore guests elsewhere',
+  'evacuate.title': 'Restore the guests of {{name}} on other hosts?',
+  'evacuate.action': 'Restore guests',
+  'evacuate.text':
+    'Each guest is created from its newest backup on another host. Changes since that backup are lost. If {{name}} returns, it keeps the old disks and does not start these guests.',
+  'evacuate.fences': 'The fencing program turns the host off first. If it fails, nothing is restored.',
+  'evacuate.off': 'Make sure that the host is really off. Otherwise its guests run twice.',
+  'evacuate.without': '{{count}} guests cannot be restored.',
+  'evacuate.without_one': '1 guest cannot be restored.',
+  'evacuate.backup': 'Newest backup',
 } as const

@@ -130,6 +130,7 @@ export const errors = {
   'error.own_gateway': 'A gateway cannot remove itself. Use another gateway.',
   'error.upgrade_unsupported':
     'The panel cannot upgrade this host. Create a new command for the host and run it on the host once.',
+  'error.fencing_failed': 'The fencing program failed. Nothing was restored.',
   'error.drain_running': 'The guests of this host are moving already.',
   'error.upgrade_running': 'An upgrade of this host or of the fleet is running already.',
   'error.rotation_running': 'The certificate authority is already being replaced.',

@@ -28,6 +28,8 @@ export const drains: Readonly<Record<keyof typeof english, string>> = {
   'drain.title.move.back': '实例正在返回本主机',
   'drain.title.stop.away': '本主机的实例正在关机',
   'drain.title.stop.back': '本主机的实例正在重新启动',
+  'drain.title.evacuate.away': '实例正在其他主机上恢复',
+  'drain.title.evacuate.back': '实例正在其他主机上恢复',
   'drain.state.running': '进行中：已处理 {{done}}/{{count}} 个实例。',
   'drain.state.running_one': '进行中：已处理 {{done}}/1 个实例。',
   'drain.state.paused': '已暂停：已处理 {{done}}/{{count}} 个实例。',
@@ -50,4 +52,14 @@ export const drains: Readonly<Record<keyof typeof english, string>> = {
   'drain.command.cancel': '取消',
   'drain.command.bring_back': '迁回实例',
   'drain.command.start_again': '重新启动实例',
+  'evacuate.button': '在其他主机上恢复实例',
+  'evacuate.title': '在其他主机上恢复 {{name}} 的实例？',
+  'evacuate.action': '恢复实例',
+  'evacuate.text':
+    '每个实例都会用其最新备份在另一台主机上创建。该备份之后的更改会丢失。如果 {{name}} 恢复运行，它会保留旧磁盘，但不会启动这些实例。',
+  'evacuate.fences': '隔离程序会先关闭该主机。如果失败，则不恢复任何实例。',
+  'evacuate.off': '请确认该主机已真正关闭，否则其实例会同时运行两份。',
+  'evacuate.without': '{{count}} 个实例无法恢复。',
+  'evacuate.without_one': '1 个实例无法恢复。',
+  'evacuate.backup': '最新备份',
 }

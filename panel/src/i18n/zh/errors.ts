@@ -129,6 +129,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.too_many_windows': '最多可以有 100 个未结束的维护。请先取消一个。',
   'error.own_gateway': '网关不能移除自己。请使用另一个网关。',
   'error.upgrade_unsupported': '无法从面板升级该主机，请先为该主机创建新的命令，并在该主机上运行一次。',
+  'error.fencing_failed': '隔离程序失败，未恢复任何实例。',
   'error.drain_running': '该主机的实例已在迁移中。',
   'error.upgrade_running': '升级已在进行中。',
   'error.rotation_running': '证书颁发机构已在更换中。',

@@ -3,14 +3,16 @@ import type { Drain } from '../../api/types.ts'
 export type DrainCommand = 'pause' | 'resume' | 'cancel' | 'bring_back'
 
 /** Returns the commands that a drain accepts now. */
-export function drainCommandsOf({ state, direction, containers }: Drain): readonly DrainCommand[] {
+export function drainCommandsOf({ state, mode, direction, containers }: Drain): readonly DrainCommand[] {
   const has = (wanted: string): boolean => containers.some((guest) => guest.state === wanted)
   const canResume = state === 'paused' || state === 'canceled' || (state === 'done' && has('failed'))
   return [
     ...(state === 'running' ? (['pause'] as const) : []),
     ...(canResume ? (['resume'] as const) : []),
     ...(state === 'running' || state === 'paused' ? (['cancel'] as const) : []),
-    ...(direction === 'away' && containers.some(isChanged) && !has('active') ? (['bring_back'] as const) : []),
+    ...(mode !== 'evacuate' && direction === 'away' && containers.some(isChanged) && !has('active')
+      ? (['bring_back'] as const)
+      : []),
   ]
 }
 

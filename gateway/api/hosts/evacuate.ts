@@ -1,0 +1,156 @@
+import { Type, type Static } from 'typebox'
+import type { Logger } from 'pino'
+import { BerthError, conflict, notFound } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Drains } from '../../drains/drains.js'
+import { fenceHost, type FencingConfig } from '../../fencing/fence-host.js'
+import type { Fleet, HostView } from '../../fleet/contract.js'
+import type { PlannedEvacuation } from '../../fleet/move-contract.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { HostPathSchema } from './hosts.js'
+
+const EvacuatedGuestSchema = Type.Object({
+  container_uuid: Type.String(),
+  name: Type.String(),
+  to_host_id: Type.String({ description: 'Planned target. Empty: the container cannot be restored.' }),
+  message: Type.String({ description: 'Reason why the container cannot be restored. Empty: it can.' }),
+  backup_id: Type.String({ description: 'Newest backup of the container. Empty: there is none.' }),
+  backup_target_id: Type.String(),
+  backup_created_at: TimeSchema,
+  lost_seconds: Type.Integer({
+    description: 'Age of the backup. All changes since then are lost. 0: there is no backup.',
+  }),
+})
+const EvacuationSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    state: oneOf(['planned', 'running'], '`planned`: the answer to a dry run, which changed nothing.'),
+    fences: Type.Boolean({ description: '`true`: the gateway runs the configured fencing program first.' }),
+    containers: Type.Array(EvacuatedGuestSchema),
+  },
+  { title: 'Evacuation' },
+)
+type Evacuation = Static<typeof EvacuationSchema>
+
+const BodySchema = Type.Object(
+  {
+    dry_run: Type.Optional(
+      Type.Boolean({
+        description:
+          '`true`: only returns what would happen to each container, or the reason why it cannot be restored. The answer has the status 200.',
+      }),
+    ),
+    confirm: Type.Optional(
+      Type.String({
+        maxLength: 256,
+        description: 'Name of the host, which confirms the evacuation. Required without `dry_run`.',
+      }),
+    ),
+    parallel: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 20,
+        description: 'Number of containers that are restored at the same time. Default: 2.',
+      }),
+    ),
+  },
+  { title: 'EvacuateHost' },
+)
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly drains: Drains
+  readonly fencing: FencingConfig
+  readonly log: Logger
+  readonly time: TimeFormat
+}
+
+export function evacuateRoute(parts: Parts): Route {
+  return route({
+    method: 'POST',
+    path: '/hosts/{id}/evacuate',
+    name: 'evacuateHost',
+    scope: 'host:manage',
+    bound: 'refused',
+    audit: 'host.evacuate',
+    tag: 'Hosts',
+    summary:
+      'Restores the containers of a failed host on other hosts, each from its newest backup. Changes since that backup are lost. The host must be offline, and must really be off: otherwise its containers run twice. Each container keeps its id, UUID and name, and has its own result in `GET /hosts/{id}/drain`. If the host returns, it keeps the old disks, and does not start these containers',
+    params: HostPathSchema,
+    body: BodySchema,
+    example: { dry_run: true },
+    data: EvacuationSchema,
+    statuses: [200, 202],
+    errors: ['missing_field', 'invalid_field', 'invalid_state', 'drain_running', 'fencing_failed'],
+    handle: async (context): Promise<Answer<Evacuation>> => {
+      const { params, body, caller, operationId } = context
+      const host = parts.fleet.view.findHost(params.id)
+      if (!host) throw notFound('host')
+      const isStarted = parts.drains.find(host.id)?.id === operationId
+      if (!isStarted) refuseOnline(host)
+      if (body.dry_run) {
+        context.audit({ target: host.name, detail: `id ${host.id}, dry run` })
+        return { message: 'nothing was changed', data: await planRow(parts, host, 'planned') }
+      }
+      checkConfirmed(host, body.confirm)
+      context.audit({ target: host.name, detail: `id ${host.id}` })
+      const data = await planRow(parts, host, 'running')
+      if (!isStarted) await fence(parts, host.id)
+      const settings = { mode: 'evacuate', parallel: body.parallel ?? 2, bandwidthMbps: 0, deadlineMs: 0 } as const
+      await parts.drains.begin(parts.fleet, { ...settings, id: operationId, hostId: host.id, startedBy: caller.user })
+      return { status: 202, message: 'the evacuation of the host has started', data }
+    },
+  })
+}
+
+/** Turns the host off. @throws {BerthError} `drain_running`, `fencing_failed`, `invalid_state` */
+async function fence({ fleet, drains, fencing, log }: Parts, hostId: string): Promise<void> {
+  drains.refuseDisturbance(hostId)
+  await fenceHost(fencing, fleet.view.findHost(hostId)!, log)
+  const host = fleet.view.findHost(hostId)
+  if (host) refuseOnline(host) // the host may have returned while the program ran
+}
+
+/** @throws {BerthError} `invalid_state` */
+function refuseOnline({ state }: HostView): void {
+  if (state !== 'offline')
+    throw conflict('invalid_state', `the host is ${state}: only a host that is offline can be evacuated`)
+}
+
+/** @throws {BerthError} `missing_field`, `invalid_field` */
+function checkConfirmed({ name }: HostView, confirm: string | undefined): void {
+  if (confirm === name) return
+  const isMissing = confirm === undefined
+  const message = isMissing ? 'confirm: is required: the name of the host' : 'confirm: must be the name of the host'
+  throw new BerthError('invalid', isMissing ? 'missing_field' : 'invalid_field', message, { field: 'confirm' })
+}
+
+async function planRow(
+  { fleet, fencing, time }: Parts,
+  { id }: HostView,
+  state: Evacuation['state'],
+): Promise<Evacuation> {
+  const planned = await fleet.planEvacuations([...fleet.view.guestsOf(id)])
+  const nowMs = Date.now()
+  const containers = planned.map((one) => rowOf(one, time, nowMs))
+  return { host_id: id, state, fences: fencing.program !== '', containers }
+}
+
+function rowOf(
+  { guest: { guest }, toHostId, message, backup }: PlannedEvacuation,
+  time: TimeFormat,
+  nowMs: number,
+): Evacuation['containers'][number] {
+  const createdAtMs = backup?.createdAtMs ?? 0
+  return {
+    container_uuid: guest.uuid,
+    name: guest.name,
+    to_host_id: toHostId,
+    message,
+    backup_id: backup?.backupId ?? '',
+    backup_target_id: backup?.targetId ?? '',
+    backup_created_at: time.format(createdAtMs),
+    lost_seconds: backup ? Math.max(0, Math.round((nowMs - createdAtMs) / 1000)) : 0,
+  }
+}

@@ -1,0 +1,144 @@
+import { conflict, notFound } from '../../../shared/errors.js'
+import type { Store, StoreClient } from '../../store/store.js'
+import { GuestKeys, parseReservation } from '../placement/guest-keys.js'
+import type { Reservation } from '../placement/plan-claims.js'
+import { planEvacuate, planReinstate, type GuestOwner } from '../placement/plan-owner.js'
+
+/** A guest of a failed host that is being restored on another host. It is stored until the restore has ended. */
+export interface StoredEvacuation {
+  /** Id of the operation on the target. */
+  readonly id: string
+  readonly uuid: string
+  readonly fromHostId: string
+  readonly toHostId: string
+  /** Ownership generation of the target. */
+  readonly generation: number
+  /** The guest as the failed host last reported it, as protobuf in base64. */
+  readonly guest: string
+  readonly targetId: string
+  readonly backupId: string
+  /** True if the restore has failed, and the failed host is the owner again. It gets to know this when it returns. */
+  readonly isReinstated?: boolean
+}
+
+/**
+ * Guests of failed hosts that are being restored on other hosts, shared by all gateways. Each change is one transaction
+ * of the store.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `guests` | hash: uuid → Reservation as JSON, with the owner (see GuestRegistry) |
+ * | `guest-evacuations` | hash: uuid → StoredEvacuation as JSON |
+ */
+export class EvacuationStore {
+  readonly #keys: GuestKeys
+
+  constructor(private readonly store: Store) {
+    this.#keys = new GuestKeys(store)
+  }
+
+  async list(): Promise<StoredEvacuation[]> {
+    const found = await this.store.run('read evacuations', (client) => client.hVals(this.#evacuationsKey))
+    return found.map((text) => JSON.parse(text) as StoredEvacuation)
+  }
+
+  async find(uuid: string): Promise<StoredEvacuation | undefined> {
+    return parse(await this.store.run('read evacuation', (client) => client.hGet(this.#evacuationsKey, uuid)))
+  }
+
+  /**
+   * Makes the target the owner of the guest, in one durable write.
+   * @throws {BerthError} `guest_moving` if the guest moves, or belongs to another host than the failed one; `not_found`
+   */
+  async begin(wanted: Omit<StoredEvacuation, 'generation'>): Promise<StoredEvacuation> {
+    return this.#change('begin evacuation', wanted.uuid, (reservation, known) => {
+      if (!reservation) throw notFound('container')
+      const owner = planEvacuate(ownerOf(reservation), wanted.fromHostId, wanted.toHostId)
+      if (!owner || (known && !known.isReinstated))
+        throw conflict('guest_moving', 'the container is being moved, or does not belong to the failed host')
+      const evacuation = { ...wanted, generation: owner.generation }
+      return { reservation: withOwner(reservation, owner, wanted.fromHostId), evacuation, result: evacuation }
+    })
+  }
+
+  /** True if the store contains this evacuation, and replicas have confirmed it. */
+  async confirm({ id, uuid }: StoredEvacuation): Promise<boolean> {
+    return this.store.transact('confirm evacuation', async (client) => {
+      return parse(await client.hGet(this.#evacuationsKey, uuid))?.id === id
+    })
+  }
+
+  /** Makes the failed host the owner again. Call it only if the target has no copy of the guest. */
+  async reinstate(evacuation: StoredEvacuation): Promise<void> {
+    const { id, uuid } = evacuation
+    await this.#change('reinstate the failed host', uuid, (reservation, known) => {
+      const owner = reservation && planReinstate(ownerOf(reservation), evacuation)
+      if (known?.id !== id || known.isReinstated || !owner) return undefined
+      return {
+        reservation: withOwner(reservation, owner, evacuation.fromHostId),
+        evacuation: { ...evacuation, generation: owner.generation, isReinstated: true },
+        result: undefined,
+      }
+    })
+  }
+
+  /** Forgets an evacuation that has ended. Call it when the guest is on the target, or its former host has it again. */
+  async forget({ id, uuid }: StoredEvacuation): Promise<void> {
+    await this.#change('forget evacuation', uuid, (reservation, known) => {
+      if (known?.id !== id) return undefined
+      const forgotten = reservation && withOwner(reservation, ownerOf(reservation))
+      return { reservation: forgotten, evacuation: undefined, result: undefined }
+    })
+  }
+
+  async #change<T>(
+    step: string,
+    uuid: string,
+    plan: (reservation: Reservation | undefined, known: StoredEvacuation | undefined) => Change<T> | undefined,
+  ): Promise<T> {
+    return this.store.transact(step, async (client: StoreClient) => {
+      await client.watch([this.#keys.guests, this.#evacuationsKey])
+      const [guest, known] = await Promise.all([
+        client.hGet(this.#keys.guests, uuid),
+        client.hGet(this.#evacuationsKey, uuid),
+      ])
+      const change = plan(parseReservation(guest), parse(known))
+      if (!change) {
+        await client.unwatch()
+        return undefined as T
+      }
+      const { reservation, evacuation, result } = change
+      const steps = client.multi()
+      if (reservation) steps.hSet(this.#keys.guests, uuid, JSON.stringify(reservation))
+      if (evacuation) steps.hSet(this.#evacuationsKey, uuid, JSON.stringify(evacuation))
+      else steps.hDel(this.#evacuationsKey, uuid)
+      await steps.exec()
+      return result
+    })
+  }
+
+  get #evacuationsKey(): string {
+    return this.store.key('guest-evacuations')
+  }
+}
+
+interface Change<T> {
+  readonly reservation: Reservation | undefined
+  /** Undefined: the evacuation is deleted. */
+  readonly evacuation: StoredEvacuation | undefined
+  readonly result: T
+}
+
+function ownerOf({ hostId, generation = 0, move }: Reservation): GuestOwner {
+  return { hostId, generation, ...(move && { move }) }
+}
+
+/** @param evacuatedFrom id of the failed host while the guest is being restored on another host */
+function withOwner(reservation: Reservation, { hostId, generation }: GuestOwner, evacuatedFrom?: string): Reservation {
+  const { evacuatedFrom: _before, ...rest } = reservation
+  return { ...rest, hostId, generation, ...(evacuatedFrom !== undefined && { evacuatedFrom }) }
+}
+
+function parse(text: string | null | undefined): StoredEvacuation | undefined {
+  return text ? (JSON.parse(text) as StoredEvacuation) : undefined
+}

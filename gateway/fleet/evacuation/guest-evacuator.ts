@@ -1,0 +1,202 @@
+import type { Logger } from 'pino'
+import { Guest, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { Ratios } from '../../../shared/allocation.js'
+import { BerthError, conflict, notFound } from '../../../shared/errors.js'
+import { UnansweredError } from '../../../shared/grpc-errors.js'
+import type { AgentClient, GuestView } from '../contract.js'
+import type { EvacuatedBackup, EvacuationRequest, PlannedEvacuation } from '../move-contract.js'
+import { recheck } from '../moves/owner-confirmations.js'
+import type { MoveStore } from '../moves/move-store.js'
+import type { GuestOwners } from '../placement/guest-owners.js'
+import type { Placement } from '../placement/placement.js'
+import { findReported } from '../reported-guests.js'
+import { requireFeature } from '../require-feature.js'
+import type { FleetState } from '../view.js'
+import type { WatchedHosts } from '../watched-hosts.js'
+import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
+
+export interface GuestEvacuatorOptions {
+  readonly view: FleetState
+  readonly watched: Pick<WatchedHosts, 'agent'>
+  readonly placement: Pick<Placement, 'planTargets' | 'reserveTarget' | 'release'>
+  readonly owners: Pick<GuestOwners, 'check'>
+  readonly moves: Pick<MoveStore, 'find'>
+  readonly evacuations: EvacuationStore
+  readonly ratios: Ratios
+  readonly log: Logger
+  readonly reached: (hostId: string, revision: number) => Promise<void>
+}
+
+/** Restores guests of failed hosts on other hosts, from their newest backups. */
+export class GuestEvacuator {
+  constructor(private readonly options: GuestEvacuatorOptions) {}
+
+  /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */
+  async planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
+    const targets = await this.options.placement.planTargets(guests, refuseUnrestorable)
+    return guests.map((guest, at) => {
+      const target = targets[at]!
+      const backup = findNewest(guest.guest)
+      const isRefused = target instanceof BerthError
+      const message = isRefused ? target.message : ''
+      return { guest, toHostId: isRefused ? '' : target, message, ...(backup && { backup }) }
+    })
+  }
+
+  /**
+   * Makes another host the owner of the guest, and orders its restore there. A repeated call with the same id orders the
+   * same restore again.
+   * @throws {BerthError} `invalid_state` if the guest's host is online; `guest_moving`, `backup_missing`,
+   * `resource_exhausted`, `agent_outdated`, or an error of the target
+   */
+  async begin(request: EvacuationRequest): Promise<string> {
+    const { uuid, operationId } = request
+    const known = await this.options.evacuations.find(uuid)
+    if (known && known.id !== operationId && !known.isReinstated) {
+      await this.#settle(known)
+      throw conflict('guest_busy', 'an earlier restore of the container has not ended')
+    }
+    if (known?.id === operationId && known.isReinstated)
+      throw conflict('guest_busy', 'the container could not be restored')
+    const evacuation = known?.id === operationId ? known : await this.#store(request)
+    await this.#hide(evacuation)
+    await this.#order(evacuation, request)
+    return evacuation.toHostId
+  }
+
+  /** Ends the evacuations whose restore has ended. If the target has no copy, the failed host is the owner again. */
+  async settleAll(): Promise<void> {
+    for (const evacuation of await this.options.evacuations.list()) await this.#settle(evacuation)
+  }
+
+  async #store(request: EvacuationRequest): Promise<StoredEvacuation> {
+    const { operationId: id, uuid, hostId: fromHostId, refusedBy } = request
+    const { view, placement, evacuations, moves } = this.options
+    const guest = view.findGuest(uuid)
+    if (guest?.hostId !== fromHostId) throw notFound('container')
+    if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
+    refuseUnrestorable(guest)
+    if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is moving')
+    const { targetId, backupId } = findNewest(guest.guest)!
+    const copies = [...view.states()].filter((host) => findReported(host, uuid)).map(({ record }) => record.id)
+    try {
+      const toHostId = await placement.reserveTarget(id, guest, { refusedBy: [...refusedBy, ...copies] })
+      if (copies.includes(toHostId)) throw conflict('invalid_state', 'the only possible host has an old copy of it')
+      requireFeature(view.findHost(toHostId)!, 'create-from-backup')
+      this.options.watched.agent(toHostId)
+      const text = Buffer.from(Guest.encode(guest.guest).finish()).toString('base64')
+      return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, targetId, backupId })
+    } catch (error) {
+      if ((await evacuations.find(uuid))?.id !== id) await placement.release([id])
+      throw error
+    }
+  }
+
+  /** Hides the guest on its former host, because the view must show the restored guest. */
+  async #hide({ fromHostId, uuid }: Pick<StoredEvacuation, 'fromHostId' | 'uuid'>): Promise<void> {
+    const host = this.options.view.findState(fromHostId)
+    const guest = host && findReported(host, uuid)
+    if (host && guest) await recheck(this.options.view, this.options.owners, host, guest)
+  }
+
+  async #order(evacuation: StoredEvacuation, { requestedBy, openTarget }: EvacuationRequest): Promise<void> {
+    const { id, uuid, toHostId, targetId, backupId, generation } = evacuation
+    try {
+      const target = await openTarget(targetId)
+      if (!(await this.options.evacuations.confirm(evacuation))) return
+      const former = Guest.decode(Buffer.from(evacuation.guest, 'base64'))
+      const create = { id: former.id, uuid, name: former.name, spec: specOf(former), overcommit: this.options.ratios }
+      const value = { create, target, backupId, sourceUuid: uuid, generation, former }
+      const order = { $case: 'createFromBackup', value } as const
+      const { revision } = await this.#agent(toHostId).operations.submitOperation({
+        operationId: id,
+        requestedBy,
+        order,
+      })
+      await this.options.reached(toHostId, revision)
+    } catch (error) {
+      // After an unanswered call, the restore has possibly begun. `settleAll` and the next attempt find this out.
+      if (error instanceof UnansweredError || !isRefusal(error)) throw error
+      await this.#reinstate(evacuation)
+      throw error
+    }
+  }
+
+  async #settle(evacuation: StoredEvacuation): Promise<void> {
+    const { view, evacuations } = this.options
+    if (evacuation.isReinstated) return this.#announce(evacuation)
+    const target = view.findState(evacuation.toHostId)
+    const status = view.findOperation(evacuation.id)?.operation.status
+    const isThere = target !== undefined && findReported(target, evacuation.uuid) !== undefined
+    if (status === 'done') return evacuations.forget(evacuation)
+    if (status !== 'failed' && status !== 'canceled') return
+    // A restore that could not be undone leaves a guest with the status `error`, which only its host can delete.
+    if (isThere) return evacuations.forget(evacuation)
+    if (target?.online) await this.#reinstate(evacuation)
+  }
+
+  /** Tells the former host that it owns the guest again. It may have fenced the guest meanwhile. */
+  async #announce(evacuation: StoredEvacuation): Promise<void> {
+    const { view, evacuations, reached, log } = this.options
+    const { uuid, generation, fromHostId } = evacuation
+    if (!view.findState(fromHostId)?.online || !(await evacuations.confirm(evacuation))) return
+    try {
+      const { revision } = await this.#agent(fromHostId).moves.appointOwner({ uuid, generation, isOwner: true })
+      await reached(fromHostId, revision)
+    } catch (error) {
+      if (!(error instanceof BerthError) || error.code !== 'not_found') throw error
+      log.warn({ guest: uuid, host: fromHostId }, 'the host that has returned does not have a guest of before')
+    }
+    await evacuations.forget(evacuation)
+  }
+
+  async #reinstate(evacuation: StoredEvacuation): Promise<void> {
+    const { placement, evacuations, log } = this.options
+    await evacuations.reinstate(evacuation)
+    await placement.release([evacuation.id])
+    await this.#hide(evacuation) // shows it again, because its former host is the owner
+    log.warn({ guest: evacuation.uuid, host: evacuation.toHostId }, 'a container could not be restored on another host')
+  }
+
+  #agent(hostId: string): AgentClient {
+    return this.options.watched.agent(hostId)
+  }
+}
+
+/** @throws {BerthError} `backup_missing`, `invalid_state` */
+function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>): void {
+  if (guest.deletion) throw conflict('invalid_state', 'the container is deleted')
+  if (guest.status === 'creating') throw conflict('invalid_state', 'the container was being created')
+  if (!findNewest(guest)) throw conflict('backup_missing', 'the container has no backup')
+}
+
+function findNewest({ backups }: Pick<Guest, 'backups'>): EvacuatedBackup | undefined {
+  const [newest] = backups.toSorted((a, b) => b.createdAtMs - a.createdAtMs)
+  return newest && { targetId: newest.targetId, backupId: newest.id, createdAtMs: newest.createdAtMs }
+}
+
+/** Returns the settings of a creation that gives the guest again what its failed host has reported. */
+function specOf(guest: Guest): GuestSpec {
+  const { virtualization, templateId, limits, portMappings, traffic, placement, labels } = guest
+  return GuestSpec.create({
+    virtualization,
+    templateId,
+    limits,
+    assignNat: portMappings.length > 0,
+    portMappings,
+    sshAuthMode: 'auto_password', // ignored: the disk contains the login
+    start: ['running', 'starting', 'restarting'].includes(guest.status),
+    ipv4Count: guest.publicIpv4s.length,
+    ipv6Count: guest.ipv6Addresses.length,
+    expiresAtMs: guest.expiresAtMs,
+    traffic,
+    snapshotLimit: guest.snapshotLimit,
+    devices: guest.devices,
+    placement,
+    tags: labels?.tags ?? [],
+  })
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof BerthError && ['invalid', 'conflict', 'exhausted', 'not_found'].includes(error.kind)
+}

@@ -1,0 +1,78 @@
+import type { Logger } from 'pino'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { KeyedSingleFlight } from '../../../shared/async/single-flight.js'
+import { describeError } from '../../../shared/errors.js'
+import type { HostState } from '../host-state.js'
+import type { GuestOwners } from '../placement/guest-owners.js'
+import type { FleetState } from '../view.js'
+import type { WatchedHosts } from '../watched-hosts.js'
+
+export interface OwnerConfirmationsOptions {
+  readonly view: FleetState
+  readonly watched: Pick<WatchedHosts, 'agent'>
+  readonly owners: Pick<GuestOwners, 'restore' | 'check'>
+  readonly log: Logger
+}
+
+/**
+ * Tells each host that connects which of its guests belong to other hosts. A host that has booted starts guests only
+ * then. Every gateway does this, because each of them may be the only one that reaches the host.
+ */
+export class OwnerConfirmations {
+  readonly #running = new KeyedSingleFlight<string>()
+
+  constructor(private readonly options: OwnerConfirmationsOptions) {}
+
+  /** Begins the confirmations that are missing. Failed ones are repeated by the next call. */
+  work(): void {
+    this.#hideFormer()
+    for (const host of this.options.view.states())
+      if (host.online && !host.areOwnersConfirmed && host.description?.features.includes('confirm-owners'))
+        void this.#running.run(host.record.id, () => this.#confirm(host))
+  }
+
+  /**
+   * Compares guests of offline hosts that online hosts report, too. They were restored on those hosts, perhaps by another
+   * gateway, and are no longer shown on their former host then.
+   */
+  #hideFormer(): void {
+    const { view, owners } = this.options
+    for (const { online, conflicts } of view.states())
+      for (const uuid of online ? conflicts.keys() : []) {
+        const former = view.findGuest(uuid)
+        const host = former && !former.online ? view.findState(former.hostId) : undefined
+        if (former && host) void this.#running.run(uuid, () => recheck(view, owners, host, former.guest))
+      }
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.#running.keys.map((id) => this.#running.settled(id)))
+  }
+
+  async #confirm(host: HostState): Promise<void> {
+    const { watched, owners, log } = this.options
+    try {
+      await owners.restore(host)
+      const others = [...host.outdated].map(([uuid, generation]) => ({ uuid, generation }))
+      await watched.agent(host.record.id).moves.confirmOwners({ others })
+      if (host.online) host.areOwnersConfirmed = true
+    } catch (error) {
+      log.debug({ host: host.record.id, reason: describeError(error) }, 'could not confirm the owners of guests')
+    }
+  }
+}
+
+/** Compares a guest of a host with its stored owner. If this changes where the guest is shown, the stored list follows. */
+export async function recheck(
+  view: Pick<FleetState, 'unsavedGuests'>,
+  owners: Pick<GuestOwners, 'check'>,
+  host: HostState,
+  guest: Guest,
+): Promise<void> {
+  try {
+    await owners.check(host, [guest])
+    view.unsavedGuests.add({ hostId: host.record.id, uuid: guest.uuid })
+  } catch {
+    // The store is down. The next call repeats the comparison.
+  }
+}

@@ -1,0 +1,148 @@
+import { expect } from 'chai'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { conflict } from '../../../shared/errors.js'
+import type { Body } from '../../support/body.js'
+import { EventStream } from '../../support/gateway/event-stream.js'
+import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
+import { waitFor } from '../../support/wait.js'
+
+interface EvacuatedRow {
+  readonly name: string
+  readonly state: string
+  readonly to_host_id: string
+  readonly message: string
+}
+
+describe('the evacuation of a failed host over HTTP', function () {
+  const directory = mkdtempSync(join(tmpdir(), 'btest-evacuate-'))
+  const [program, fenced] = [join(directory, 'fence'), join(directory, 'fenced')]
+  let gateway: TestGateway
+  let targetId: string
+
+  before(async () => {
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'], fencing: { program, arguments: ['--off'] } })
+    for (const host of ['host-a', 'host-b']) await gateway.fleet.work(host)
+    const body = { name: 'disk', type: 'local', path: '/srv/backups', encryption_password: 'a-password-of-it' }
+    targetId = (await gateway.request('POST', '/backup-targets', { body })).body.data.id as string
+  })
+  after(async () => {
+    await gateway.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  beforeEach(async () => {
+    fenceWith('exit 0')
+    if (gateway.fleet.view.findHost('host-a')?.state !== 'online') await gateway.fleet.setHostState('host-a', 'online')
+    await gateway.fleet.removeGuests()
+    await gateway.fleet.hosts.updateHost('host-a', { draining: false })
+  })
+
+  const fenceWith = (script: string): void =>
+    writeFileSync(program, `#!/bin/sh\necho "$@" >> ${fenced}\n${script}\n`, { mode: 0o755 })
+  const evacuate = (body: object = {}): Promise<Reply> => gateway.request('POST', '/hosts/host-a/evacuate', { body })
+  const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
+  const agentOf = (host: string) => gateway.fleet.agentOf(host)
+  const runsOn = (host: string, { uuid }: Guest): boolean => agentOf(host).host.driver.running.has(uuid)
+  const detail = async ({ uuid }: Guest): Promise<Body> =>
+    (await gateway.request('GET', `/containers/${uuid}`)).body.data
+
+  async function addGuest(hasBackup: boolean): Promise<Guest> {
+    const guest = await gateway.fleet.addGuest({ status: 'running', wanted: 'running' })
+    const { host } = agentOf('host-a')
+    host.driver.run(guest.uuid)
+    host.contents.set(guest.uuid, `disk of ${guest.name}`)
+    if (!hasBackup) return guest
+    const asked = await gateway.request('POST', `/containers/${guest.uuid}/backups`, { body: { target_id: targetId } })
+    expect(asked.status, asked.text).to.equal(202)
+    await waitFor(async () => (await countBackups(guest)) === 1, { what: 'the backup' })
+    return guest
+  }
+  const countBackups = async ({ uuid }: Guest): Promise<number> =>
+    ((await gateway.request('GET', `/containers/${uuid}/backups`)).body.data.backups as unknown[]).length
+
+  async function waitForEnd(): Promise<EvacuatedRow[]> {
+    let drain: Body = {}
+    await waitFor(
+      async () => {
+        drain = (await gateway.request('GET', '/hosts/host-a/drain')).body.data
+        return drain.mode === 'evacuate' && drain.ended_at !== ''
+      },
+      { what: () => `the end of ${JSON.stringify(drain)}` },
+    )
+    return drain.containers as EvacuatedRow[]
+  }
+
+  it('is planned without a change, and refused while the host is online or without a confirmation', async () => {
+    const [saved, lost] = [await addGuest(true), await addGuest(false)]
+    expect(refusal(await evacuate({ dry_run: true }))).to.deep.equal([409, 'invalid_state'])
+    await gateway.fleet.setHostState('host-a', 'offline')
+    expect(refusal(await evacuate())).to.deep.equal([400, 'missing_field'])
+    expect(refusal(await evacuate({ confirm: 'host-b' }))).to.deep.equal([400, 'invalid_field'])
+    const { status, body } = await evacuate({ dry_run: true })
+    expect([status, body.data.state, body.data.fences]).to.deep.equal([200, 'planned', true])
+    const rows = new Map((body.data.containers as Body[]).map((row) => [row['name'], row]))
+    expect(rows.get(saved.name)).to.include({ to_host_id: 'host-b', message: '', backup_target_id: targetId })
+    expect(rows.get(saved.name)!['lost_seconds']).to.be.a('number')
+    expect(rows.get(lost.name)).to.include({ to_host_id: '', backup_id: '', message: 'the container has no backup' })
+    expect(agentOf('host-b').guests()).to.deep.equal([])
+  })
+
+  it('does not begin if the fencing program fails', async () => {
+    await addGuest(true)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    fenceWith('exit 1')
+    expect(refusal(await evacuate({ confirm: 'host-a' }))).to.deep.equal([409, 'fencing_failed'])
+    expect(readFileSync(fenced, 'utf8')).to.include('--off host-a host-a ')
+    expect(agentOf('host-b').guests()).to.deep.equal([])
+  })
+
+  it('restores each guest with a backup on another host, and fences it on the host that returns', async () => {
+    const [saved, lost] = [await addGuest(true), await addGuest(false)]
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const begun = await evacuate({ confirm: 'host-a' })
+    expect(begun.status, begun.text).to.equal(202)
+    const rows = new Map((await waitForEnd()).map((row) => [row.name, row]))
+    expect(rows.get(saved.name)).to.include({ state: 'done', to_host_id: 'host-b' })
+    expect(rows.get(lost.name)).to.include({ state: 'failed', message: 'the container has no backup' })
+    await waitFor(async () => (await detail(saved))['status'] === 'running', { what: 'the restored guest' })
+    expect(await detail(saved)).to.include({ host_id: 'host-b', name: saved.name, id: saved.id, uuid: saved.uuid })
+    expect(agentOf('host-b').host.contents.get(saved.uuid)).to.equal(`disk of ${saved.name}`)
+    expect(await countBackups(saved)).to.equal(1)
+    expect(await detail(lost)).to.include({ host_id: 'host-a', status: 'unknown' })
+
+    const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
+    await gateway.fleet.setHostState('host-a', 'online')
+    await waitFor(() => !runsOn('host-a', saved), { what: 'the old copy to be stopped' })
+    await waitFor(() => runsOn('host-a', lost), { what: 'the other guest' })
+    const copy = agentOf('host-a')
+      .guests()
+      .find(({ uuid }) => uuid === saved.uuid)
+    expect(copy?.ownership).to.include({ role: 'fenced' })
+    expect(agentOf('host-a').host.contents.get(saved.uuid)).to.equal(`disk of ${saved.name}`)
+    expect(await detail(saved)).to.include({ host_id: 'host-b', status: 'running' })
+    const { body } = await gateway.request('GET', '/hosts/host-a')
+    expect(JSON.stringify(body.data['warnings'])).to.include(saved.name)
+    expect((await events.type('host.fenced')).data.data).to.deep.equal({ id: 'host-a', name: 'host-a', containers: 1 })
+    events.close()
+  })
+
+  it('returns a guest that cannot be restored to its former host', async () => {
+    const guest = await addGuest(true)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const { backupFaults } = agentOf('host-b').host
+    backupFaults.fetch = () => {
+      throw conflict('backup_damaged', 'the backup is damaged')
+    }
+    expect((await evacuate({ confirm: 'host-a' })).status).to.equal(202)
+    const [row] = await waitForEnd()
+    delete backupFaults.fetch
+    expect(row).to.include({ state: 'failed', message: 'the backup is damaged' })
+    expect(agentOf('host-b').guests()).to.deep.equal([])
+    await gateway.fleet.setHostState('host-a', 'online')
+    await waitFor(async () => (await detail(guest))['status'] === 'running', { what: 'the guest on its host' })
+    expect(await detail(guest)).to.include({ host_id: 'host-a', name: guest.name })
+    expect(runsOn('host-a', guest)).to.equal(true)
+  })
+})

@@ -1,0 +1,142 @@
+import { forgetSteps } from './ownership-incidents.js'
+import {
+  received,
+  withHost,
+  type EvacuatedGuest,
+  type HostCopy,
+  type Limits,
+  type Rules,
+  type Step,
+  type World,
+} from './ownership-model.js'
+
+/*
+ * Adds failed hosts to the model in ownership-model.ts. A failed host is off. A gateway makes another host the owner, which
+ * restores the guest from a backup. The restore can fail at any point. The failed host can return at any time, and
+ * then waits with its start until a gateway has compared the owner.
+ */
+
+/** Returns the steps of failed hosts and of restores. */
+export function evacuationStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
+  const most = limits.evacuations ?? 0
+  if (most === 0) return []
+  return [
+    ...(world.evacuations.length < most ? failSteps(world) : []),
+    ...(world.evacuations.length < most ? evacuateSteps(world, rules) : []),
+    ...world.evacuations.flatMap((evacuation, at) => restoreSteps(world, rules, { evacuation, at })),
+    ...world.hosts.flatMap((_, host) => returnSteps(world, rules, host)),
+    ...(limits.incidents === 0 ? forgetSteps(world) : []),
+  ]
+}
+
+/** A host with the guest fails, and the operator turns it off. */
+function failSteps(world: World): Step[] {
+  return world.hosts.flatMap((at, host) => {
+    if (at.isDown || at.isRemoved || host !== Number(world.store.hostId)) return []
+    return [
+      { name: `fail ${host}`, next: withHost(world, host, { isDown: true, isRunning: false }), isProgress: false },
+    ]
+  })
+}
+
+function evacuateSteps(world: World, rules: Rules): Step[] {
+  const pairs = world.hosts.flatMap((_, from) => world.hosts.map((__, to) => ({ from, to })))
+  return pairs.flatMap(({ from, to }) => {
+    // Gateways refuse guests with a stored move, and do not choose hosts that report a copy of the guest.
+    const { isDown, ownership } = world.hosts[to]!
+    if (!world.hosts[from]!.isDown || isDown || !rules.mayRestoreOn(ownership)) return []
+    if (!world.moves.every(({ isForgotten }) => isForgotten) || hasOpenEvacuation(world)) return []
+    const store = rules.planEvacuate(world.store, String(from), String(to))
+    if (!store) return []
+    const owners = [...world.owners]
+    owners[store.generation] = to
+    const evacuations = [...world.evacuations, { from, to, generation: store.generation, state: 'ordered' } as const]
+    return [{ name: `evacuate ${from}→${to}`, next: { ...world, store, owners, evacuations }, isProgress: false }]
+  })
+}
+
+interface NumberedEvacuation {
+  readonly evacuation: EvacuatedGuest
+  readonly at: number
+}
+
+/** Steps of the target's operation, and of its end. A host that is off continues the operation later. */
+function restoreSteps(world: World, rules: Rules, numbered: NumberedEvacuation): Step[] {
+  const { to, generation, state } = numbered.evacuation
+  const { ownership, isDown } = world.hosts[to]!
+  const isOwn = ownership.role === 'owner' && ownership.generation === generation && !isDown
+  // The order can arrive again. A gateway reads the owner in the store directly before it sends the order.
+  const orders =
+    world.store.generation === generation ? received(world, rules, to, { kind: 'restore', generation }) : []
+  return [
+    ...orders,
+    ...(isOwn && state === 'ordered' ? operationSteps(world, numbered) : []),
+    ...reinstateSteps(world, rules, numbered),
+  ]
+}
+
+function operationSteps(world: World, { evacuation, at }: NumberedEvacuation): Step[] {
+  const { from, to, generation } = evacuation
+  const gone: Partial<HostCopy> = {
+    copy: 'none',
+    isRunning: false,
+    ownership: { role: 'absent', generation, moveId: '' },
+  }
+  // If the restored guest ran for a moment, its changes are lost. The disk of the failed host is the newest again.
+  const kept = world.hosts[from]!.copy === 'stale' ? withHost(world, from, { copy: 'whole' }) : world
+  const undone = withState(withHost(kept, to, gone), at, 'failed')
+  const next = world.hosts[to]!.copy === 'none' ? withHost(world, to, { copy: 'whole' }) : withState(world, at, 'done')
+  return [
+    { name: `restore at ${to}`, next, isProgress: true },
+    { name: `undo at ${to}`, next: undone, isProgress: false },
+  ]
+}
+
+function reinstateSteps(world: World, rules: Rules, { evacuation, at }: NumberedEvacuation): Step[] {
+  const { from, to, generation, state } = evacuation
+  const evacuated = { fromHostId: String(from), toHostId: String(to), generation }
+  const store = rules.mayReinstate(state) ? rules.planReinstate(world.store, evacuated) : undefined
+  if (!store) return []
+  const owners = [...world.owners]
+  owners[store.generation] = from
+  return [
+    {
+      name: `reinstate ${from}`,
+      next: withState({ ...world, store, owners }, at, 'reinstated'),
+      isProgress: true,
+    },
+  ]
+}
+
+function withState(world: World, at: number, state: EvacuatedGuest['state']): World {
+  const evacuations = world.evacuations.map((one, index) => (index === at ? { ...one, state } : one))
+  return { ...world, evacuations }
+}
+
+/** True if the guest is being restored, or the failed host is not the owner again although the restore has failed. */
+export function hasOpenEvacuation({ evacuations }: Pick<World, 'evacuations'>): boolean {
+  return evacuations.some(({ state }) => state === 'ordered' || state === 'failed')
+}
+
+/** A failed host returns. Before it starts the guest, a gateway tells it whether the guest belongs to another host. */
+function returnSteps(world: World, rules: Rules, host: number): Step[] {
+  const at = world.hosts[host]!
+  if (at.isDown)
+    return [
+      {
+        name: `return ${host}`,
+        next: withHost(world, host, { isDown: false, isWaiting: rules.waitsForOwners() }),
+        isProgress: true,
+      },
+    ]
+  const { hostId, generation } = world.store
+  const isOutdated = host !== Number(hostId) && at.ownership.generation < generation
+  const event = { kind: 'appoint', generation, isOwner: false } as const
+  const isNeeded = isOutdated && rules.isTold(at.ownership)
+  const isMoving = world.moves.some(({ from, isForgotten }) => from === host && !isForgotten)
+  const fenced = isNeeded && !isMoving ? received(world, rules, host, event) : []
+  const next = fenced[0]?.next ?? world
+  const steps = fenced.map((step) => ({ ...step, name: `fence ${host}` }))
+  if (!at.isWaiting) return steps
+  return [...steps, { name: `confirm ${host}`, next: withHost(next, host, { isWaiting: false }), isProgress: true }]
+}
