@@ -10,7 +10,7 @@ import type { WatchedHosts } from '../watched-hosts.js'
 export interface OwnerConfirmationsOptions {
   readonly view: FleetState
   readonly watched: Pick<WatchedHosts, 'agent'>
-  readonly owners: Pick<GuestOwners, 'restore' | 'check'>
+  readonly owners: Pick<GuestOwners, 'check'>
   readonly log: Logger
 }
 
@@ -52,7 +52,8 @@ export class OwnerConfirmations {
   async #confirm(host: HostState): Promise<void> {
     const { watched, owners, log } = this.options
     try {
-      await owners.restore(host)
+      const reported = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
+      await owners.check(host, reported)
       const others = [...host.outdated].map(([uuid, generation]) => ({ uuid, generation }))
       await watched.agent(host.record.id).moves.confirmOwners({ others })
       if (host.online) host.areOwnersConfirmed = true
