@@ -1,5 +1,6 @@
 # Unpacks an untrusted archive. Arguments: the archive, the target (an empty directory), the first of 65,536 unused user ids
-# of the host, then the program that unpacks its standard input, which is also /archive, into its working directory.
+# of the host, then the program that unpacks its standard input, which is also /archive, into its working directory. If the
+# archive is "-", it is the standard input of this program, and /archive does not exist.
 #
 # The program runs as root of a user namespace with those ids, without a network, in an empty root (isolate.pl). The target
 # is mounted idmapped on /target, so that files of root in the archive belong to root on the disk. Everything else is
@@ -29,8 +30,11 @@ sub write_map {
   syswrite($map, "0 $base 65536\n") or die "$path: $!\n";
 }
 
-open(STDIN, '<', $archive) or die "$archive: $!\n";
-chmod 0444, \*STDIN;
+my $is_file = $archive ne '-';
+if ($is_file) {
+  open(STDIN, '<', $archive) or die "$archive: $!\n";
+  chmod 0444, \*STDIN;
+}
 own_mounts();
 ask('unshare', 'unshare', $new_others);
 
@@ -54,7 +58,7 @@ write_map("/proc/$child/$_") for 'uid_map', 'gid_map';
 open(my $userns, '<', "/proc/$child/ns/user") or die "user namespace: $!\n";
 my $tree = ask('open_tree', 'open_tree', $here, "$target", 1 | close_on_exec());
 set_mount($tree, '', $empty_path, $no_dev | $idmap, 0, fileno $userns);
-enter_empty_root(['tree', $tree, $place], ['read', $archive, '/archive']);
+enter_empty_root(['tree', $tree, $place], $is_file ? ['read', $archive, '/archive'] : ());
 syswrite($map, '.');
 waitpid $child, 0;
 POSIX::_exit($? & 127 ? 128 + ($? & 127) : $? >> 8);

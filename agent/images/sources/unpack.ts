@@ -1,5 +1,6 @@
 import { open, rm } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
+import { deviceFiles, planUntar } from '../../host/disk/plan-tar.js'
 import { CommandError, runPerl } from '../../host/process/process.js'
 import { takeOnlyFile, unwrapExport } from './container-export.js'
 
@@ -83,26 +84,9 @@ function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]
 }
 
-/** Patterns of files in /dev, which are not unpacked: the host fills /dev, and only the host can create devices. */
-const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
-
+/** Returns the command of tar that unpacks its standard input. @param compression option of tar, or '' */
 function planTar(compression: string): string[] {
-  return [
-    ...bounded,
-    'tar',
-    '--extract',
-    '--file=-',
-    ...(compression ? [compression] : []),
-    '--numeric-owner',
-    '--same-owner',
-    '--preserve-permissions',
-    '--acls',
-    '--xattrs',
-    '--xattrs-include=security.capability',
-    '--warning=no-timestamp',
-    '--anchored',
-    ...deviceFiles.map((pattern) => `--exclude=${pattern}`),
-  ]
+  return [...bounded, ...planUntar({ attributes: ['security.capability'] }), ...(compression ? [compression] : [])]
 }
 
 async function readMagic(archive: string): Promise<string> {
