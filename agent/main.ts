@@ -6,6 +6,7 @@ import { createLogger } from '../shared/logging.js'
 import { splitHostPort } from '../shared/join-token.js'
 import { version } from '../shared/version.js'
 import type { AgentConfig } from './config.js'
+import type { ImportOptions } from './imports/command.js'
 import { readAgentConfig } from './read-config.js'
 
 const defaultConfig = '/etc/berth/agent.yaml'
@@ -59,6 +60,27 @@ command('stop-guests', 'shut down all guests while the agent is stopped; the age
       const { stopGuests, stopGuestsWithMachine } = await import('./daemon/stop-guests.js')
       const log = createLogger({ name: 'berth-agent', level: parsed.log_level })
       await (withMachine ? stopGuestsWithMachine : stopGuests)(parsed, log)
+    }),
+  )
+command(
+  'import <kind> <container>',
+  'create a guest from a container of this host: lxd NAME, incus NAME, proxmox-ct NUMBER or directory PATH',
+)
+  .option('--dry-run', 'only print the plan')
+  .option('--name <name>', 'name of the guest; by default the name of the container')
+  .option('--vcpu <number>', 'number of processors')
+  .option('--ram <MB>', 'memory')
+  .option('--disk <GB>', 'size of the disk')
+  .option('--rootfs <directory>', 'directory with the files of the container, if it is not where it usually is')
+  .option(
+    '--config-file <file>',
+    'configuration of the container: backup.yaml of LXD and Incus, NUMBER.conf of Proxmox',
+  )
+  .option('--start', 'start the guest')
+  .action((kind: string, container: string, { config, ...options }: Options & ImportOptions) =>
+    main(config, async (parsed) => {
+      const { importContainer } = await import('./imports/command.js')
+      await importContainer(parsed, { kind, container, options })
     }),
   )
 

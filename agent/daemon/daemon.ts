@@ -21,6 +21,8 @@ import { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import { createGuestService } from '../rpc/guest-service.js'
 import { createHostService, type UpgradeParts } from '../rpc/host-service.js'
 import { createImageService } from '../rpc/image-service.js'
+import { createImportService } from '../rpc/import-service.js'
+import { serveImports } from '../imports/import-server.js'
 import { createSecurityService } from '../rpc/security-service.js'
 import { createMoveService } from '../rpc/move-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
@@ -133,6 +135,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const services = servicesOf(domain, parts)
   const fences = new Fences(domain.changes.db)
   closers.add(await serve({ listen: config.listen, identityDir, tls, fences }, services))
+  closers.add(await serveImports(domain.imports, config.run_dir, log))
   tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'the host joined again; earlier connections are closed'))
   log.info(
     { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },
@@ -260,6 +263,7 @@ function servicesOf(
     }),
     routing: createRoutingService(routing, log),
     operations: createOperationService({ engine, orders, changes, log }),
+    imports: createImportService({ imports: domain.imports.store, changes, log }),
     images: createImageService({ admin: domain.imageAdmin, changes, log, policy: targetPolicy(context.config.images) }),
     security: createSecurityService({ abuse, changes, log }),
     hosts: createHostService({ describe, swap, history, upgrade, log }),
@@ -272,6 +276,7 @@ function servicesOf(
         operations: engine.store,
         images: images.store,
         alerts: abuse.alerts,
+        imports: domain.imports.store,
       }),
       failed: (err) => log.error({ err }, 'could not send changes to the gateway'),
     }),

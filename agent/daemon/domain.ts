@@ -32,6 +32,8 @@ import { isImageOrdered, isImageUsed } from '../guests/record/image-users.js'
 import { ImageAdmin } from '../images/admin.js'
 import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js'
 import { Images } from '../images/images.js'
+import { ImportStore } from '../imports/import-store.js'
+import { Imports } from '../imports/imports.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
 import type { Network } from '../network/contract.js'
@@ -60,6 +62,7 @@ export interface Domain {
   readonly deletions: DueDeletions
   readonly routing: Routing
   readonly images: Images
+  readonly imports: Imports
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
@@ -109,7 +112,27 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   })
   closers.add(() => network.close())
   const startGate = await openStartGate(config.state_dir, readBootId(), config.owner_check_seconds * 1000)
-  const context = createContext({ host, options, clock, store, images, key, network, startGate })
+  const ports = new HostPorts({ store, config: config.network, facts: host.facts })
+  const imports = new Imports({
+    store: new ImportStore(changes),
+    config,
+    ports,
+    guests: store,
+    engine: () => engine,
+    readDisk: () => host.readCapacity(),
+  })
+  const context = createContext({
+    host,
+    options,
+    clock,
+    store,
+    images,
+    imports,
+    ports,
+    key,
+    network,
+    startGate,
+  })
   const capacity = {
     cpuCores: host.cpuCores,
     ramTotalMb: host.ramTotalMb,
@@ -208,6 +231,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     deletions,
     routing,
     images,
+    imports,
     imageAdmin,
     kinds,
     reconciler,
@@ -241,13 +265,15 @@ interface ContextParts {
   clock: SteadyClock
   store: GuestStore
   images: Images
+  imports: Imports
+  ports: HostPorts
   key: Buffer
   network: Network
   startGate: StartGate
 }
 
 function createContext(parts: ContextParts): BackupContext {
-  const { host, store, images, network, key } = parts
+  const { host, store, images, imports, ports, network, key } = parts
   const { config, log } = parts.options
   const processors = new ProcessorPlaces(() => host.readCpus())
   store.changes.onChange(({ kind, key, removed }) => {
@@ -264,7 +290,8 @@ function createContext(parts: ContextParts): BackupContext {
     transfers,
     backups: host.backups,
     network,
-    ports: new HostPorts({ store, config: config.network, facts: host.facts }),
+    ports,
+    imports,
     machines: new GuestMachines({ drivers, settings, processors, volumes, ...nic }),
     images: {
       checkUsable: (id, virtualization) => images.checkUsable(id, virtualization),

@@ -89,6 +89,8 @@ export interface VolumeCopy {
    * which the owner of the copied guest has set.
    */
   readonly resolvers?: readonly string[]
+  /** True if the original will not run again: the copy keeps its machine id and SSH host keys. Default: false. */
+  readonly keepsIdentity?: boolean
 }
 
 /** Login of root that is set at the first boot. */

@@ -4,6 +4,7 @@ import type { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
 import type { DriverKind } from '../drivers/drivers.js'
 import type { Network } from '../network/contract.js'
+import type { StepContext } from '../operations/types.js'
 import type { ImageType } from '../images/catalog.js'
 import type { DiskTransfers } from '../storage/disk-transfers.js'
 import type { Volumes } from '../storage/volumes.js'
@@ -29,6 +30,22 @@ export interface GuestImages {
   /** True if the image is on this host. */
   has(templateId: string): boolean
   ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
+}
+
+/** The imports of containers that exist on the host. */
+export interface GuestImports {
+  /**
+   * Records that the guest of an import is being created. Joins the caller's transaction.
+   * @throws {BerthError} `invalid_field` if no import with this id waits
+   */
+  order(id: string): void
+  /** Forgets an import, because the creation of its guest has ended. Joins the caller's transaction. */
+  end(id: string): void
+  /**
+   * Copies the files of the original container into an empty volume, and makes its network services ignore eth0.
+   * @throws {BerthError} `import_refused`, `disk_too_small`; the signal's reason when aborted
+   */
+  copy(id: string, volume: string, step: Pick<StepContext<unknown>, 'report' | 'signal'>): Promise<void>
 }
 
 /** A guest's traffic in the current period. */
@@ -60,7 +77,7 @@ export interface PolicyKeeper {
 
 /** The methods of `Volumes` that operations on guests need; see agent/storage/volumes.ts. */
 export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
-  Pick<Volumes, 'nextPathOf' | 'measureNext' | 'prepare' | 'discardNext' | 'exchange' | 'restore'> &
+  Pick<Volumes, 'nextPathOf' | 'measureNext' | 'prepare' | 'has' | 'discardNext' | 'exchange' | 'restore'> &
   Pick<Volumes, 'prepareRescue' | 'discardRescue' | 'rescuePathOf' | 'imagePathOf'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
@@ -77,6 +94,7 @@ export interface GuestContext {
   readonly network: Network
   readonly ports: HostPorts
   readonly images: GuestImages
+  readonly imports: GuestImports
   readonly machines: GuestMachines
   readonly log: Logger
   readonly logins: LoginVault

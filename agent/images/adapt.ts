@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BerthError } from '../../shared/errors.js'
 import { changeRoot } from '../host/guest/guest-root.js'
 import { CommandError } from '../host/process/process.js'
-import { askedAbout, planAdaptation, type TreeFacts } from './plan-adapt.js'
+import { askedAbout, planAdaptation, planNetwork, type TreeFacts } from './plan-adapt.js'
 
 /**
  * Maximum sizes of files that are read. A changed configuration becomes an argument of a program, and the kernel limits
@@ -26,6 +26,11 @@ export async function adaptTree(root: string): Promise<void> {
     if (error instanceof CommandError) throw invalid(error.stderr.trim().slice(0, 200), error)
     throw error
   }
+}
+
+/** Makes the network services of an imported system ignore the interface that the host configures. */
+export async function adaptNetwork(root: string): Promise<void> {
+  await changeRoot(root, planNetwork(await readFacts(root)))
 }
 
 async function readFacts(root: string): Promise<TreeFacts> {

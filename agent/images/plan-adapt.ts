@@ -47,7 +47,8 @@ export function planAdaptation(facts: TreeFacts): RootChange[] {
   ]
 }
 
-function planNetwork({ directories }: TreeFacts): RootChange[] {
+/** Plans the changes that make network services ignore eth0. */
+export function planNetwork({ directories }: TreeFacts): RootChange[] {
   return [
     ...when(directories.has('etc/systemd'), [
       directory('etc/systemd/network'),

@@ -5,6 +5,7 @@ import { BackupServiceService, type BackupServiceServer } from '../../proto/gen/
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService, type ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
+import { ImportServiceService, type ImportServiceServer } from '../../proto/gen/berth/agent/v1/import.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
 import {
   GuestSettingsServiceService,
@@ -32,6 +33,7 @@ export interface AgentServices {
   routing: RoutingServiceServer
   operations: OperationServiceServer
   images: ImageServiceServer
+  imports: ImportServiceServer
   hosts: HostServiceServer
   security: SecurityServiceServer
   watch: { service: WatchServiceServer; close: () => void }
@@ -74,6 +76,7 @@ export async function serve(
   server.addService(RoutingServiceService, services.routing)
   server.addService(OperationServiceService, services.operations)
   server.addService(ImageServiceService, services.images)
+  server.addService(ImportServiceService, services.imports)
   server.addService(HostServiceService, services.hosts)
   server.addService(SecurityServiceService, services.security)
   server.addService(WatchServiceService, services.watch.service)

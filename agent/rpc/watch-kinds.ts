@@ -5,6 +5,7 @@ import { listedOperations } from '../../shared/operation-limits.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import type { GuestStore } from '../guests/record/guest-store.js'
 import type { ImageStore } from '../images/image-store.js'
+import type { ImportStore } from '../imports/import-store.js'
 import type { OperationStore } from '../operations/operation-store.js'
 import type { OperationRecord } from '../operations/types.js'
 import type { ChangeKind } from '../state/changes.js'
@@ -35,10 +36,11 @@ export interface WatchStores {
   readonly operations: OperationStore
   readonly images: ImageStore
   readonly alerts: AlertStore
+  readonly imports: ImportStore
 }
 
 /** Returns every kind of entity that watchers get. Each kind must also be in the gateway's watch-kinds.ts. */
-export function watchKinds({ guests, operations, images, alerts }: WatchStores): WatchKinds {
+export function watchKinds({ guests, operations, images, alerts, imports }: WatchStores): WatchKinds {
   return {
     template: kind({
       list: (since) => images.templates().filter(({ revision }) => revision > since),
@@ -59,6 +61,14 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
       list: (since) => alerts.list(since),
       find: (key) => alerts.find(key),
       encode: (record) => ({ $case: 'alert', value: encodeAlert(record) }),
+    }),
+    import: kind({
+      list: (since) => imports.list().filter(({ revision }) => revision > since),
+      find: (key) => imports.find(key),
+      encode: ({ id, name, spec, revision, state }) => ({
+        $case: 'import',
+        value: { id, name, spec, revision, waiting: state === 'waiting' },
+      }),
     }),
   }
 }

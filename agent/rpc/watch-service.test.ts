@@ -26,7 +26,7 @@ class Watcher extends EventEmitter {
         return revision ? { revision, event: { $case: 'template', value: { id, revision } as never } } : undefined
       },
     }
-    const kinds = { template, guest: template, operation: template, alert: template }
+    const kinds = { template, guest: template, operation: template, alert: template, import: template }
     const metrics = { latest: undefined, listen: () => () => undefined }
     const source: WatchSource = {
       changes: this.changes,

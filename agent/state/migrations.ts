@@ -193,6 +193,15 @@ export const migrations: readonly string[] = [
      details TEXT NOT NULL            -- JSON of the move, see guests/moves
    ) STRICT, WITHOUT ROWID;`,
   `ALTER TABLE operations ADD COLUMN downtime_ms INTEGER NOT NULL DEFAULT 0; -- pause of a guest in its live move`,
+  `CREATE TABLE imports (
+     id TEXT PRIMARY KEY,
+     name TEXT NOT NULL,
+     source TEXT NOT NULL,            -- JSON, see imports/import-store.ts
+     spec TEXT NOT NULL,              -- JSON of the message GuestSpec
+     state TEXT NOT NULL,
+     message TEXT NOT NULL,
+     revision INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 /**

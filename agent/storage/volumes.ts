@@ -124,6 +124,11 @@ export class Volumes extends VolumePlaces {
     })
   }
 
+  /** True if the guest has a volume. Ignores prepared volumes. */
+  has(guest: string): Promise<boolean> {
+    return exists(this.pathOf(guest))
+  }
+
   /** Restores the volume from the snapshot. The guest must be stopped. After a failure, the volume is unchanged. */
   async restore(guest: string, snapshot: string, limitBytes: number): Promise<void> {
     await this.prepare(guest, { snapshot }, limitBytes)

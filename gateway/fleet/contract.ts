@@ -7,6 +7,7 @@ import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frame
 import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
 import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
+import type { ImportServiceService } from '../../proto/gen/berth/agent/v1/import.js'
 import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import type { MoveServiceService } from '../../proto/gen/berth/agent/v1/move.js'
 import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
@@ -127,6 +128,7 @@ export interface AgentClient {
   readonly settings: SettingsCalls
   readonly routing: RoutingCalls
   readonly images: ImageCalls
+  readonly imports: Calls<typeof ImportServiceService>
   readonly hosts: Calls<typeof HostServiceService>
   readonly moves: Calls<typeof MoveServiceService>
   readonly security: Calls<typeof SecurityServiceService>

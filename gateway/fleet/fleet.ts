@@ -31,6 +31,7 @@ import type {
   GuestMoveRequest,
 } from './move-contract.js'
 import { GuestCache } from './guest-cache.js'
+import { GuestImports } from './guest-imports.js'
 import { GuestMover } from './moves/guest-mover.js'
 import { MoveDecider } from './moves/move-decider.js'
 import { MoveStore } from './moves/move-store.js'
@@ -101,6 +102,7 @@ export class GatewayFleet implements Fleet {
   readonly #mover: GuestMover
   readonly #decider: MoveDecider
   readonly #evacuator: GuestEvacuator
+  readonly #imports: GuestImports
   readonly #join: JoinEndpoint
   readonly #waits: ViewWaits
   readonly #timers: NodeJS.Timeout[] = []
@@ -236,6 +238,7 @@ export class GatewayFleet implements Fleet {
       log,
       reached,
     })
+    this.#imports = new GuestImports({ view, fleet: this, log })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
     this.#unreported = new UnreportedGuests({ view, registry, watched })
@@ -272,6 +275,7 @@ export class GatewayFleet implements Fleet {
     this.rotation.start()
     this.#cache.start()
     this.#decider.start()
+    this.#imports.start()
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
       setInterval(() => void this.#sweepReservations(), sweepEveryMs),
@@ -293,6 +297,7 @@ export class GatewayFleet implements Fleet {
     this.#watched.stop()
     await rotationClosed
     await this.#decider.stop()
+    await this.#imports.stop()
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
     this.view.operationChanged.releaseAll()

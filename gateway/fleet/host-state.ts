@@ -1,6 +1,7 @@
 import { version } from '../../shared/version.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestImport } from '../../proto/gen/berth/agent/v1/import.js'
 import type { AlertView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
 import { findNextWindow, type HostWindow } from './host-windows.js'
@@ -17,6 +18,8 @@ export class HostState {
   readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
+  /** Imports that wait for a gateway, by id. */
+  readonly imports = new Map<string, GuestImport>()
   readonly alerts = new Map<string, AlertView>()
   /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()

@@ -1,6 +1,7 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
+import type { GuestImport } from '../../proto/gen/berth/agent/v1/import.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { isGuestName, templateIdPattern, uuidPattern } from '../../shared/guest-rules.js'
@@ -113,6 +114,13 @@ export function parseTemplate(template: Template): Template | undefined {
   if (!templatePattern.test(template.id)) return undefined
   const parsed = bounded(template)
   return { ...parsed, progress: Math.min(100, Math.max(0, parsed.progress)) }
+}
+
+/** Cuts long texts and lists of a requested import. `undefined`: id, name or kind of the guest is invalid. */
+export function parseImport(request: GuestImport): GuestImport | undefined {
+  const isNamed = guestUuidPattern.test(request.id) && isGuestName(request.name)
+  if (!isNamed || request.spec?.virtualization !== 'lxc' || request.spec.importId !== request.id) return undefined
+  return bounded(request)
 }
 
 /** Cuts long texts of an alert. An unknown action becomes "". `undefined`: id, guest, type or severity is invalid. */

@@ -2,7 +2,7 @@ import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { HostState } from './host-state.js'
 import type { FleetChanges } from './fleet-changes.js'
 import { keptAlerts } from '../../shared/abuse.js'
-import { parseAlert, parseDescription, parseMetrics, parseTemplate } from './parse-events.js'
+import { parseAlert, parseDescription, parseImport, parseMetrics, parseTemplate } from './parse-events.js'
 import type { ReportedGuests } from './reported-guests.js'
 import type { ReportedOperations } from './reported-operations.js'
 
@@ -33,6 +33,7 @@ interface EntityPlace<Value> {
 }
 
 const maxTemplates = 1000
+const maxImports = 100
 
 /** How the fleet view stores each kind of item. */
 export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<Kind>> } = {
@@ -58,6 +59,18 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
       host.templates.set(template.id, { hostId: host.record.id, template })
     },
     delete: (host, id) => void host.templates.delete(id),
+  },
+  import: {
+    keyOf: ({ id }) => id,
+    keys: (host) => host.imports.keys(),
+    set: (host, raw) => {
+      const request = parseImport(raw)
+      if (request?.waiting === false) return void host.imports.delete(request.id)
+      if (!request || (host.imports.size >= maxImports && !host.imports.has(request.id)))
+        return void (host.refused = 'the agent reported imports that are invalid, or too many')
+      host.imports.set(request.id, request)
+    },
+    delete: (host, id) => void host.imports.delete(id),
   },
   alert: {
     keyOf: ({ id }) => id,

@@ -7,7 +7,7 @@ import { hostKeyTypes, makeHostKey, type HostKeyType } from '../../host/guest/ss
 import { loginHashOf } from '../common/login-hash.js'
 import { keysOf } from '../common/shadow-field.js'
 import type { Login, Machine, VolumeCopy } from '../machine.js'
-import { planCopy, type HostKeys } from './plan-copy.js'
+import { planCopy, type HostKeys, type NewIdentity } from './plan-copy.js'
 import { checkLogin, planFirstBoot, planHostname, type HashedLogin } from './plan-login.js'
 
 /**
@@ -29,15 +29,18 @@ export async function setHostname(machine: Machine): Promise<void> {
  * @throws {BerthError} `guest_initialize_failed` if the copy is not a usual Linux file system
  */
 export async function adoptGuest(
-  { volume: root, resolvers }: VolumeCopy,
+  { volume: root, resolvers, keepsIdentity = false }: VolumeCopy,
   machine: Machine,
   login: Login,
 ): Promise<void> {
   checkLogin(machine, login)
-  const machineId = randomBytes(16).toString('hex')
-  const hostKeys = await makeHostKeys(root)
-  const original = { machineId, hostKeys, ...(resolvers && { resolvers }) }
+  const identity = keepsIdentity ? undefined : await makeIdentity(root)
+  const original = { identity, ...(resolvers && { resolvers }) }
   await change(root, planCopy(machine, await hashLogin(login), original))
+}
+
+async function makeIdentity(root: string): Promise<NewIdentity> {
+  return { machineId: randomBytes(16).toString('hex'), hostKeys: await makeHostKeys(root) }
 }
 
 /** Creates SSH host keys of the same types as those in the copied root filesystem. */

@@ -8,6 +8,11 @@ export interface NewIdentity {
   /** New machine id, in the format of machine-id(5). */
   readonly machineId: string
   readonly hostKeys: HostKeys
+}
+
+export interface CopiedGuest {
+  /** Undefined: the copy keeps the identity of the original. */
+  readonly identity: NewIdentity | undefined
   /** Name servers that the host assigned to the copied guest. Undefined: not known. */
   readonly resolvers?: readonly string[]
 }
@@ -18,16 +23,17 @@ export interface NewIdentity {
  * and name servers that the other guest's owner has set stay unchanged.
  * @throws {Error} if a value is invalid
  */
-export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {
+export function planCopy(machine: NameSettings, login: HashedLogin, original: CopiedGuest): RootChange[] {
   const changes = planFirstBoot(machine, login)
+  const { identity } = original
   return [
-    ...changes.flatMap((change) => adapt(change, machine, identity)),
+    ...changes.flatMap((change) => adapt(change, machine, original)),
     ...planOtherLogins(login),
-    ...planIdentity(identity),
+    ...(identity ? planIdentity(identity) : []),
   ]
 }
 
-function adapt(change: RootChange, machine: NameSettings, { resolvers }: NewIdentity): RootChange[] {
+function adapt(change: RootChange, machine: NameSettings, { resolvers }: CopiedGuest): RootChange[] {
   if (change.kind !== 'file') return [change]
   const { path, content } = change
   if (path === 'etc/hosts') return [planOwnLine(machine)]

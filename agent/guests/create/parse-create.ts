@@ -41,6 +41,8 @@ export interface CreateRequest {
   expiresAtMs: number
   snapshotLimit: number
   login: LoginRequest
+  /** Id of the import that supplies the files. Empty: the disk is made from the template. */
+  importId: string
   /** User data for cloud-init. Empty: the customer sent no user data. */
   userData: string
   start: boolean
@@ -57,13 +59,16 @@ export function parseCreate(request: CreateOrder): CreateRequest {
   const { spec } = request
   if (!spec?.limits) throw new BerthError('invalid', 'missing_field', 'spec: is required', { field: 'spec' })
   checkGuestName(request.name)
-  checkTemplateId(spec.templateId)
+  const isImport = spec.importId !== ''
+  if (!isImport) checkTemplateId(spec.templateId)
+  else if (spec.virtualization !== 'lxc')
+    throw new BerthError('invalid', 'unsupported', 'import_id: only available for containers', { field: 'import_id' })
   return {
     id: checkInteger('id', request.id, { min: 1, max: maxGuestId }),
     uuid: parseUuid('uuid', request.uuid),
     name: request.name,
     virtualization: parseVirtualization(spec.virtualization),
-    templateId: spec.templateId,
+    templateId: isImport ? importedTemplate : spec.templateId,
     limits: checkLimits(spec.limits),
     portMappings: parseMappings(spec),
     ipv4Count: checkInteger('ipv4_count', spec.ipv4Count, networkLimits.addresses),
@@ -73,7 +78,8 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     traffic: parseTrafficLimit(spec.traffic),
     expiresAtMs: parseTime('expires_at', spec.expiresAtMs),
     snapshotLimit: checkInteger('snapshot_limit', spec.snapshotLimit, ranges.snapshots),
-    login: parseLogin(spec),
+    login: isImport ? { kind: 'kept' } : parseLogin(spec),
+    importId: isImport ? parseUuid('import_id', spec.importId) : '',
     userData: parseUserData(spec),
     start: spec.start,
     devices: parseGuestDevices(spec.devices),
@@ -81,6 +87,9 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     labels: { ...noLabels, tags: parseTags(spec.tags) },
   }
 }
+
+/** Template id of guests that were imported. No template has this id, so that nothing is created from it. */
+export const importedTemplate = 'imported'
 
 /** Checks that the value is a lower-case uuid. @throws {BerthError} `invalid_field` */
 export function parseUuid(field: string, value: string): string {

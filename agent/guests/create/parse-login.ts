@@ -7,7 +7,8 @@ import { makePassword } from './make-password.js'
 
 /** The login that a request asks for. */
 export type LoginRequest =
-  { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
+  /** The logins in the guest's files stay as they are. Only for imported guests. */
+  { kind: 'kept' } | { kind: 'auto' } | { kind: 'password'; password: string } | { kind: 'key'; publicKey: string }
 
 interface WireLogin {
   readonly sshAuthMode: string
@@ -38,6 +39,8 @@ export function loginFor(os: 'linux' | 'windows', request: LoginRequest): LoginR
 /** Returns the login for the guest, with a generated password if the request asks for one. */
 export function loginOf(request: LoginRequest): Login {
   switch (request.kind) {
+    case 'kept':
+      return {}
     case 'auto':
       return { password: makePassword() }
     case 'password':

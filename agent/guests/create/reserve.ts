@@ -14,7 +14,7 @@ import type { LoginVault } from '../login-vault.js'
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
 export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
-  const { virtualization, templateId, limits, start, ...kept } = order
+  const { virtualization, templateId, limits, start, importId: _, ...kept } = order
   context.store.insert({
     ...kept, // the store ignores fields of `kept` that it does not have
     spec: { virtualization, templateId, limits },
@@ -58,6 +58,7 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
 
 function sealLogin(logins: LoginVault, order: CreateRequest): Pick<GuestInsert, 'login' | 'hasPassword'> {
   const userData = order.userData === '' ? {} : { userData: order.userData }
+  if (order.login.kind === 'kept') return { login: null, hasPassword: false }
   const login = { ...loginOf(order.login), ...userData }
   return { login: logins.seal(order.uuid, login), hasPassword: login.password !== undefined }
 }

@@ -1,5 +1,5 @@
 import { allEnded } from '../../../shared/all-ended.js'
-import { BerthError, conflict } from '../../../shared/errors.js'
+import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import { parseUserData } from '../../../shared/first-boot/user-data.js'
 import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
 import type { DriverKind } from '../../drivers/drivers.js'
@@ -14,6 +14,7 @@ import { checkDevices } from '../resources/devices.js'
 import { parseCreate, type CreateRequest } from '../create/parse-create.js'
 import { hashableLogin, loginFor } from '../create/parse-login.js'
 import type { GuestRecord } from '../record/record.js'
+import { importDisk } from '../create/import-disk.js'
 import { reserveGuest } from '../create/reserve.js'
 import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
@@ -25,6 +26,8 @@ const gib = 1024 ** 3
 
 export interface CreateInput {
   start: boolean
+  /** Id of the import that supplies the files. Absent: the disk is made from the template. */
+  importId?: string
 }
 
 /** Creates a guest. The answer contains the guest and its password, which is empty for a login with a key. */
@@ -46,6 +49,7 @@ export function createEnd(
 ): Required<Pick<OperationKind<'create', CreateInput, GuestRecord>, 'settle' | 'answer'>> {
   return {
     settle: ({ subject: { id }, input }, outcome) => {
+      if (input.importId !== undefined) context.imports.end(input.importId)
       if (outcome.status === 'done') {
         const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
         settled(context.store, id, isStarted ? 'running' : 'stopped')
@@ -83,7 +87,8 @@ export async function acceptCreate(
   const { context, capacity, planPorts = (wanted) => wanted } = parts
   const { checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
   const order = settleTemplate(context, parseCreate(wire))
-  const { uuid, id, name, templateId, virtualization, limits, portMappings, start } = order
+  const { uuid, id, name, templateId, virtualization, limits, portMappings, start, importId } = order
+  checkImport(importId, operationId)
   checkDriver(context.machines, virtualization)
   checkDevices(order.devices, virtualization)
   checkCapacity(limits, capacity)
@@ -91,11 +96,12 @@ export async function acceptCreate(
   const [disk, listening] = await allEnded([capacity.readDisk(), readListeningPorts([...protocols])])
   return {
     subject: { ...guestSubject(uuid), name, number: id },
-    input: { start },
+    input: { start, ...(importId !== '' && { importId }) },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
     // Only a new request is checked. A repeated request must be answered even if the host has become full.
     reserve: () => {
-      checkTemplate(templateId, virtualization)
+      if (importId === '') checkTemplate(templateId, virtualization)
+      else context.imports.order(importId)
       checkRoom(disk, limits.diskGb * gib)
       checkAllocation(context.store.list(), limits, { capacity, disk, overcommit: wire.overcommit })
       reserveGuest(context, { ...order, portMappings: planPorts(portMappings, listening) }, listening)
@@ -109,6 +115,12 @@ function settleTemplate({ images }: GuestContext, parsed: CreateRequest): Create
   const os = images.osOf(templateId)
   const userData = parsed.userData === '' ? '' : parseUserData(parsed.userData, os).text
   return { ...parsed, templateId, login: loginFor(os, parsed.login), userData }
+}
+
+/** The creation of an imported guest has the id of the import, so that the operator can follow it. */
+function checkImport(importId: string, operationId: string): void {
+  if (importId !== '' && importId !== operationId)
+    throw invalidField('import_id', 'import_id: must be the id of the operation')
 }
 
 /** Checks that the host can run guests of this kind. @throws {BerthError} `unsupported` */
@@ -127,7 +139,12 @@ function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disksFirst = new DisksFirst()
   const prepare = (makeDisk: () => Promise<void>): Promise<void> => disksFirst.prepare(makeDisk)
   const start = (step: StepContext<CreateInput>, boot: () => Promise<void>) => disksFirst.start(step, boot)
-  return [diskStep(context, prepare), ...firstBootSteps(context, { prepare, start })]
+  const disk = diskStep(context, prepare)
+  const makeDisk: GuestStep<CreateInput> = {
+    ...disk,
+    run: (step) => (step.input.importId === undefined ? disk.run(step) : importDisk(context, step)),
+  }
+  return [makeDisk, ...firstBootSteps(context, { prepare, start })]
 }
 
 interface FirstBoot {

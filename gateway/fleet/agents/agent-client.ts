@@ -2,6 +2,7 @@ import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } f
 import { BackupServiceService } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { GuestServiceService } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService } from '../../../proto/gen/berth/agent/v1/image.js'
+import { ImportServiceService } from '../../../proto/gen/berth/agent/v1/import.js'
 import { HostServiceService } from '../../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceService, RoutingServiceService } from '../../../proto/gen/berth/agent/v1/network.js'
 import { MoveServiceService } from '../../../proto/gen/berth/agent/v1/move.js'
@@ -97,6 +98,7 @@ export class GrpcAgentClient implements AgentClient {
   readonly routing = this.#calls(RoutingServiceService, ({ routing }) => routing)
 
   readonly images = this.#calls(ImageServiceService, ({ images }) => images)
+  readonly imports = this.#calls(ImportServiceService, ({ imports }) => imports)
   readonly hosts = this.#calls(HostServiceService, ({ hosts }) => hosts)
 
   readonly security = this.#calls(SecurityServiceService, ({ security }) => security)

@@ -4,6 +4,7 @@ import { BackupServiceClient } from '../../../proto/gen/berth/agent/v1/backup.js
 import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceClient } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../../proto/gen/berth/agent/v1/image.js'
+import { ImportServiceClient } from '../../../proto/gen/berth/agent/v1/import.js'
 import { HostServiceClient } from '../../../proto/gen/berth/agent/v1/host.js'
 import { GuestSettingsServiceClient, RoutingServiceClient } from '../../../proto/gen/berth/agent/v1/network.js'
 import { MoveServiceClient } from '../../../proto/gen/berth/agent/v1/move.js'
@@ -68,6 +69,7 @@ export interface AgentConnection {
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
   readonly images: InstanceType<typeof ImageServiceClient>
+  readonly imports: InstanceType<typeof ImportServiceClient>
   readonly hosts: InstanceType<typeof HostServiceClient>
   readonly security: InstanceType<typeof SecurityServiceClient>
   readonly operations: InstanceType<typeof OperationServiceClient>
@@ -119,6 +121,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     routing,
     openConsole: (listener) => openConsole({ options: { ...tls, checkServerIdentity }, check }, listener),
     images: new ImageServiceClient('', channelCredentials, shared),
+    imports: new ImportServiceClient('', channelCredentials, shared),
     hosts: new HostServiceClient('', channelCredentials, shared),
     security: new SecurityServiceClient('', channelCredentials, shared),
     operations: new OperationServiceClient('', channelCredentials, shared),

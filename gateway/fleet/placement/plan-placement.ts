@@ -46,7 +46,8 @@ interface PlacementFacts {
  * `placement_spread`, `placement_together`, `resource_exhausted`
  */
 export function planPlacement(
-  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'> & Partial<Pick<GuestSpec, 'tags'>>,
+  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'> &
+    Partial<Pick<GuestSpec, 'tags' | 'importId'>>,
   candidates: readonly Candidate[],
   { ratios, hostId, neighbors = noNeighbors, isFromBackup = false }: PlacementFacts,
 ): string[] {
@@ -57,7 +58,7 @@ export function planPlacement(
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
     [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
-    ...(isFromBackup ? backupConditions(named[0]) : templateConditions(spec.templateId)),
+    ...sourceConditions(spec, isFromBackup, named[0]),
     [({ host }) => keepsTags(host, spec.tags), () => cannotLabel(named[0]?.host.name)],
     ...ruleConditions(spec.placement, neighbors),
     [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
@@ -66,6 +67,16 @@ export function planPlacement(
   const ranked = bestFirst(left, limits, { ratios, neighbors })
   const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
+}
+
+/** Conditions of the source of the disk. An imported guest needs no template. */
+function sourceConditions(
+  { templateId, importId }: Pick<GuestSpec, 'templateId'> & Partial<Pick<GuestSpec, 'importId'>>,
+  isFromBackup: boolean,
+  first: Candidate | undefined,
+): Condition[] {
+  if (importId) return []
+  return isFromBackup ? backupConditions(first) : templateConditions(templateId)
 }
 
 function templateConditions(id: string): Condition[] {

@@ -224,6 +224,7 @@ export class MemoryHost {
     return {
       prepare,
       exchange,
+      has: async (uuid) => this.volumes.has(uuid),
       measureNext: async () => 1_000_000,
       discardNext: async (uuid) => next.delete(uuid),
       restore: async (uuid, snapshot, limitBytes) => {

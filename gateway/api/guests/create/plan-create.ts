@@ -44,6 +44,7 @@ export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux')
       devices: planDevices(body),
       placement: planRules(body.placement),
       tags: parseTags(body.tags ?? []),
+      importId: '',
     },
   }
 }

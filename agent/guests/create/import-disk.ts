@@ -1,0 +1,25 @@
+import type { StepContext } from '../../operations/types.js'
+import type { GuestContext } from '../context.js'
+import { awaitSettled } from '../snapshots/snapshot-space.js'
+import { volumeLimitOf } from '../snapshots/volume-bound.js'
+
+/**
+ * Makes the disk of a new guest from the files of an imported container. A repeated call copies all files again, unless
+ * the disk was complete already.
+ */
+export async function importDisk(
+  context: Pick<GuestContext, 'imports' | 'machines' | 'store' | 'volumes'>,
+  step: StepContext<{ readonly importId?: string }>,
+): Promise<void> {
+  const { imports, machines, store, volumes } = context
+  const { subject, input, signal } = step
+  const record = store.get(subject.id)
+  const { uuid } = record
+  if (await volumes.has(uuid)) return // `exchange` is the last part of this step
+  if (await volumes.discardNext(uuid)) await awaitSettled(context, uuid, signal)
+  await volumes.prepare(uuid, { empty: true }, volumeLimitOf(machines, record))
+  const volume = volumes.nextPathOf(uuid)
+  await step.yieldWhile(imports.copy(input.importId!, volume, step)) // other operations may run during the copy
+  await machines.driverOf(record).adopt(machines.of(record), {}, { volume, keepsIdentity: true })
+  await volumes.exchange(uuid)
+}

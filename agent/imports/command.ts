@@ -1,0 +1,84 @@
+import { resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { BerthError, invalidField } from '../../shared/errors.js'
+import type { AgentConfig } from '../config.js'
+import { sourceKinds, type ImportRequest, type SourceKind } from './contract.js'
+import { callImports } from './import-client.js'
+import type { ImportPlan, ImportProgress } from './imports.js'
+import { planTable } from './plan-table.js'
+
+/** Options of `berth-agent import`, as commander reads them. */
+export interface ImportOptions {
+  readonly name?: string
+  readonly vcpu?: string
+  readonly ram?: string
+  readonly disk?: string
+  readonly rootfs?: string
+  readonly configFile?: string
+  readonly start?: boolean
+  readonly dryRun?: boolean
+}
+
+const lookEveryMs = 1000
+
+/** Imports a container, and prints the plan and the progress. @throws {BerthError} if the import fails */
+export async function importContainer(
+  { run_dir: runDir }: AgentConfig,
+  { kind, container, options }: { readonly kind: string; readonly container: string; readonly options: ImportOptions },
+): Promise<void> {
+  const body = requestOf(kind, container, options)
+  if (options.dryRun) {
+    const { plan } = await callImports<{ plan: ImportPlan }>(runDir, { method: 'POST', path: '/plan', body })
+    process.stdout.write(planTable(plan))
+    return
+  }
+  const { id, plan } = await callImports<{ id: string; plan: ImportPlan }>(runDir, {
+    method: 'POST',
+    path: '/imports',
+    body,
+  })
+  process.stdout.write(`${planTable(plan)}\n`)
+  const { guest } = await follow(runDir, id)
+  console.log(`imported as ${guest?.name ?? plan.name}: id ${guest?.id}, uuid ${guest?.uuid}`)
+}
+
+function requestOf(kind: string, container: string, options: ImportOptions): ImportRequest {
+  if (!isKind(kind)) throw invalidField('kind', `kind: must be one of ${sourceKinds.join(', ')}`)
+  const { name, vcpu, ram, disk, rootfs, configFile, start } = options
+  return {
+    kind,
+    container: kind === 'directory' ? resolve(container) : container,
+    name,
+    vcpu: numberOf('vcpu', vcpu),
+    ramMb: numberOf('ram', ram),
+    diskGb: numberOf('disk', disk),
+    rootfs: rootfs && resolve(rootfs),
+    configFile: configFile && resolve(configFile),
+    start,
+  }
+}
+
+function isKind(kind: string): kind is SourceKind {
+  return sourceKinds.some((known) => known === kind)
+}
+
+function numberOf(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (!/^\d{1,9}(\.\d{1,3})?$/.test(text)) throw invalidField(option, `--${option}: must be a number`)
+  return Number(text)
+}
+
+/** Prints each new stage until the import has ended. */
+async function follow(runDir: string, id: string): Promise<ImportProgress> {
+  let shown = ''
+  for (;;) {
+    const progress = await callImports<ImportProgress>(runDir, { method: 'GET', path: `/imports/${id}` })
+    const { state, stage, message } = progress
+    if (state === 'done') return progress
+    if (state === 'failed') throw new BerthError('conflict', 'import_failed', message || 'the import failed')
+    const text = state === 'waiting' ? 'waiting for a gateway that reserves the name' : stage || 'queued'
+    if (text !== shown) console.log(text)
+    shown = text
+    await delay(lookEveryMs)
+  }
+}

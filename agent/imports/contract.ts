@@ -1,0 +1,56 @@
+import type { IdMap } from '../host/disk/copy-tree.js'
+
+export const sourceKinds = ['lxd', 'incus', 'proxmox-ct', 'directory'] as const
+export type SourceKind = (typeof sourceKinds)[number]
+
+/** Values that the operator sets, in place of those of the container. */
+export interface ImportChoices {
+  readonly name?: string | undefined
+  readonly vcpu?: number | undefined
+  readonly ramMb?: number | undefined
+  readonly diskGb?: number | undefined
+  /** Directory with the files of the container. */
+  readonly rootfs?: string | undefined
+  /** File with the configuration of the container. */
+  readonly configFile?: string | undefined
+  readonly start?: boolean | undefined
+}
+
+export interface ImportRequest extends ImportChoices {
+  readonly kind: SourceKind
+  /** Name or number of the container, or the path of the directory. */
+  readonly container: string
+}
+
+/** A part of the container that the guest does not get as it is, and the reason. */
+export interface ImportNote {
+  readonly part: string
+  readonly reason: string
+}
+
+/** A mapping of ports of the host to ports of the container. */
+export interface ForeignMapping {
+  readonly protocol: 'tcp' | 'udp'
+  /** Address of the host. Empty: all addresses. */
+  readonly hostIp: string
+  readonly hostPort: number
+  readonly containerPort: number
+  readonly length: number
+}
+
+/** Description of a container, from its foreign configuration. Undefined values are not configured. */
+export interface ForeignContainer {
+  readonly name: string
+  /** Reason why the container must not be imported now. Undefined: it may be. */
+  readonly refusal?: string
+  readonly vcpuMilli?: number
+  readonly ramMb?: number
+  readonly diskBytes?: number
+  readonly networkMbps?: number
+  readonly addresses: readonly string[]
+  readonly mappings: readonly ForeignMapping[]
+  readonly devices: readonly ('tun' | 'fuse')[]
+  readonly notes: readonly ImportNote[]
+  /** User ids on the disk. Undefined: the stored ids are those that the container sees. */
+  readonly ids?: IdMap
+}

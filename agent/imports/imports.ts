@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto'
+import type { GuestImports } from '../guests/context.js'
+import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
+import { copyTree } from '../host/disk/copy-tree.js'
+import { CommandError, run } from '../host/process/process.js'
+import { adaptNetwork } from '../images/adapt.js'
+import { planFreeUserIds } from '../images/image-settings.js'
+import type { AgentConfig } from '../config.js'
+import type { GuestContext } from '../guests/context.js'
+import { readListeningPorts } from '../network/ports.js'
+import type { OperationEngine } from '../operations/engine.js'
+import { checkFree } from '../storage/room.js'
+import type { PoolCapacity } from '../storage/pool.js'
+import type { ForeignMapping, ImportRequest } from './contract.js'
+import { ImportStore, type ImportRecord, type ImportSource } from './import-store.js'
+import { planGuest, type GuestPlan } from './plan-import.js'
+import { readContainer } from './read-container.js'
+
+export interface ImportsParts {
+  readonly store: ImportStore
+  readonly config: Pick<AgentConfig, 'lxc'>
+  readonly ports: GuestContext['ports']
+  readonly guests: GuestContext['store']
+  readonly engine: () => OperationEngine
+  readonly readDisk: () => Promise<PoolCapacity>
+}
+
+export interface ImportPlan extends GuestPlan {
+  readonly source: ImportSource
+  readonly usedBytes: number
+}
+
+/** State of an import, for the operator. `waiting`: no gateway has ordered the creation of the guest yet. */
+export interface ImportProgress {
+  readonly state: 'waiting' | 'running' | 'done' | 'failed'
+  readonly percent: number
+  readonly stage: string
+  readonly message: string
+  readonly guest?: { readonly id: number; readonly uuid: string; readonly name: string }
+}
+
+/** Maximum number of imports that wait for a gateway or run. */
+const mostImports = 100
+const duTimeoutMs = 30 * 60_000
+
+/** Imports of containers of this host, which become guests. The original containers are only read. */
+export class Imports implements GuestImports {
+  readonly store: ImportStore
+
+  constructor(private readonly parts: ImportsParts) {
+    this.store = parts.store
+  }
+
+  /** Plans an import and changes nothing. @throws {BerthError} like `readContainer` and `planGuest` */
+  async plan(request: ImportRequest): Promise<ImportPlan> {
+    const { foreign, path } = await readContainer(request)
+    const usedBytes = await measure(path)
+    const { ports } = this.parts
+    const choice = ports.openChoice(await readListeningPorts(['tcp', 'udp']))
+    const plan = planGuest(foreign, request, {
+      usedBytes,
+      isFree: (mapping) => choice.tryTake(spanOf(mapping)),
+      hasAddress: (address) => succeeds(() => ports.checkHostIp(address)),
+    })
+    return { ...plan, usedBytes, source: { path, ...(foreign.ids && { ids: foreign.ids }) } }
+  }
+
+  /**
+   * Begins an import. If the same files are being imported already, returns the id of that import.
+   * @throws {BerthError} like `plan`; `resource_exhausted`
+   */
+  async begin(request: ImportRequest): Promise<{ id: string; plan: ImportPlan }> {
+    const plan = await this.plan(request)
+    checkFree(await this.parts.readDisk())
+    const open = this.store.listOpen()
+    const same = open.find(({ source }) => source.path === plan.source.path)
+    if (same) return { id: same.id, plan }
+    if (open.length >= mostImports)
+      throw conflict('resource_exhausted', `at most ${mostImports} imports can run: wait for the end of others`)
+    const id = randomUUID()
+    const { name, spec, source, usedBytes } = plan
+    this.store.add({ id, name, source: { ...source, usedBytes }, spec: { ...spec, importId: id } })
+    return { id, plan }
+  }
+
+  /** @throws {BerthError} `not_found` */
+  show(id: string): ImportProgress {
+    const found = this.store.find(id)
+    if (found?.state === 'waiting') return { state: 'waiting', percent: 0, stage: '', message: '' }
+    if (found?.state === 'refused') return { state: 'failed', percent: 0, stage: '', message: found.message }
+    const operation = this.parts.engine().get(id)
+    const { status, progress: percent, stage, error: message, subject } = operation
+    const guest = this.parts.guests.find(subject.id)
+    const state = status === 'done' ? 'done' : status === 'pending' || status === 'running' ? 'running' : 'failed'
+    return {
+      state,
+      percent,
+      stage,
+      message: status === 'canceled' ? 'the import was canceled' : message,
+      ...(guest && { guest: { id: guest.id, uuid: guest.uuid, name: guest.name } }),
+    }
+  }
+
+  /** Cancels an import that still waits for a gateway. @throws {BerthError} `not_found`, `task_running` */
+  cancel(id: string): void {
+    const found = this.store.find(id)
+    if (!found) throw notFound('import')
+    if (found.state !== 'waiting') throw conflict('task_running', 'the guest is being created: cancel its task instead')
+    this.store.refuse(id, 'the import was canceled')
+  }
+
+  order(id: string): void {
+    if (this.store.find(id)?.state !== 'waiting')
+      throw invalidField('import_id', 'import_id: no such import waits on this host')
+    this.store.order(id)
+  }
+
+  end(id: string): void {
+    this.store.end(id)
+  }
+
+  async copy(...[id, target, { report, signal }]: Parameters<GuestImports['copy']>): Promise<void> {
+    const { source } = this.#get(id)
+    const { path, ids, usedBytes = 0 } = source
+    await checkSource(path)
+    let bytes = 0
+    const copied = (more: number): void => {
+      bytes += more
+      report(Math.min(0.99, bytes / Math.max(usedBytes, 1)), 'copying files')
+    }
+    const hostIdBase = planFreeUserIds(this.parts.config.lxc)
+    try {
+      await copyTree({ source: path, ids, target, hostIdBase }, copied, signal)
+    } catch (error) {
+      throw error instanceof CommandError ? copyError(error) : error
+    }
+    await adaptNetwork(target)
+  }
+
+  #get(id: string): ImportRecord {
+    const found = this.store.find(id)
+    if (!found) throw notFound('import')
+    return found
+  }
+}
+
+/** The container may have been started since the import was requested. */
+async function checkSource(path: string): Promise<void> {
+  await readContainer({ kind: 'directory', container: path })
+}
+
+function spanOf({ protocol, hostIp, hostPort, length }: ForeignMapping) {
+  return { protocol, hostIp, first: hostPort, last: hostPort + length - 1 }
+}
+
+function succeeds(act: () => void): boolean {
+  try {
+    act()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Returns the bytes that the files use on their disk, without other file systems that are mounted inside. */
+async function measure(path: string): Promise<number> {
+  const { stdout } = await run('du', ['--summarize', '--one-file-system', '--block-size=1', '--', path], {
+    timeoutMs: duTimeoutMs,
+  })
+  return Number(stdout.split('\t')[0])
+}
+
+function copyError(cause: CommandError): BerthError {
+  const { stderr } = cause
+  if (/Disk quota exceeded|No space left on device/.test(stderr))
+    return new BerthError(
+      'conflict',
+      'disk_too_small',
+      'the files of the container do not fit on the disk of the guest',
+      {
+        cause,
+      },
+    )
+  const why = /Cannot change ownership/.test(stderr)
+    ? 'a file belongs to a user id above 65535'
+    : stderr.trim().slice(-200)
+  return new BerthError('conflict', 'import_refused', `the files of the container cannot be copied: ${why}`, { cause })
+}

@@ -1,0 +1,71 @@
+import type { Logger } from 'pino'
+import type { GuestImport } from '../../proto/gen/berth/agent/v1/import.js'
+import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
+import { BerthError, describeError } from '../../shared/errors.js'
+import type { Fleet } from './contract.js'
+import type { FleetState } from './view.js'
+
+const lookEveryMs = 1000
+
+export interface GuestImportsParts {
+  readonly view: FleetState
+  readonly fleet: Pick<Fleet, 'createGuest' | 'agent'>
+  readonly log: Logger
+}
+
+/**
+ * Creates the guests of imports that hosts have reported. The id of the import is the id of the creation, so several
+ * gateways that see an import create one guest.
+ */
+export class GuestImports {
+  readonly #working = new KeyedSingleFlight<string>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(private readonly parts: GuestImportsParts) {}
+
+  start(): void {
+    this.#timer = setInterval(() => this.#look(), lookEveryMs)
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await Promise.all(this.#working.keys.map((id) => this.#working.settled(id)))
+  }
+
+  #look(): void {
+    for (const { record, online, imports } of this.parts.view.states())
+      if (online)
+        for (const request of imports.values())
+          void this.#working.run(request.id, async () => {
+            if (await this.#create(record.id, request)) imports.delete(request.id)
+          })
+  }
+
+  /** Never rejects. @returns true if the import has a result; otherwise the next look tries again */
+  async #create(hostId: string, { id, name, spec }: GuestImport): Promise<boolean> {
+    const { fleet, log } = this.parts
+    try {
+      await fleet.createGuest({ operationId: id, requestedBy: 'import', name, spec: spec!, hostId })
+      log.info({ host: hostId, import: id, name }, 'a container of the host is being imported')
+      return true
+    } catch (error) {
+      log.warn({ host: hostId, import: id, name, reason: describeError(error) }, 'a container could not be imported')
+      return isFinal(error) && (await this.#refuse(hostId, id, error.message))
+    }
+  }
+
+  async #refuse(hostId: string, id: string, message: string): Promise<boolean> {
+    try {
+      await this.parts.fleet.agent(hostId).imports.refuseImport({ id, message })
+      return true
+    } catch (error) {
+      this.parts.log.debug({ host: hostId, import: id, error }, 'a refused import could not be reported to its host')
+      return false
+    }
+  }
+}
+
+/** True if the operator must change something before the import can succeed. */
+function isFinal(error: unknown): error is BerthError {
+  return error instanceof BerthError && ['invalid', 'conflict', 'exhausted', 'not_found'].includes(error.kind)
+}
