@@ -98,6 +98,19 @@ export class FleetHost {
     this.#run('join', token)
   }
 
+  /** Runs a command of the agent, such as `import`. */
+  runAgent(...args: string[]): { code: number | null; out: string; err: string } {
+    const [entry, ...rest] = this.#command(...args)
+    const { status, stdout, stderr } = spawnSync(entry ?? '', rest, { encoding: 'utf8' })
+    return { code: status, out: stdout, err: stderr }
+  }
+
+  /** Starts a command of the agent. */
+  startAgentCommand(...args: string[]): ChildProcess {
+    const [entry, ...rest] = this.#command(...args)
+    return spawn(entry ?? '', rest, { stdio: 'ignore' })
+  }
+
   /** Starts the agent with the memory settings of its systemd unit. */
   start(): void {
     const log = openSync(join(this.directory, 'agent.log'), 'a')
