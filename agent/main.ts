@@ -64,7 +64,7 @@ command('stop-guests', 'shut down all guests while the agent is stopped; the age
   )
 command(
   'import <kind> <container>',
-  'create a guest from a container of this host: lxd NAME, incus NAME, proxmox-ct NUMBER or directory PATH',
+  'create a guest from a container of this host: lxd NAME, incus NAME, proxmox-ct NUMBER, directory PATH or archive FILE',
 )
   .option('--dry-run', 'only print the plan')
   .option('--name <name>', 'name of the guest; by default the name of the container')

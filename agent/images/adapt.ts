@@ -18,14 +18,19 @@ const mostKeys = 32
  * @throws {BerthError} `image_invalid` if it is not a Linux root filesystem
  */
 export async function adaptTree(root: string): Promise<void> {
-  const accounts = await readPlain(root, 'etc/passwd', largest.accounts)
-  if (!/^root:/m.test(accounts)) throw invalid('/etc/passwd does not contain root')
+  await checkSystem(root)
   try {
     await changeRoot(root, planAdaptation(await readFacts(root)))
   } catch (error) {
     if (error instanceof CommandError) throw invalid(error.stderr.trim().slice(0, 200), error)
     throw error
   }
+}
+
+/** Checks that the tree is a Linux root filesystem. @throws {BerthError} `image_invalid` */
+export async function checkSystem(root: string): Promise<void> {
+  const accounts = await readPlain(root, 'etc/passwd', largest.accounts)
+  if (!/^root:/m.test(accounts)) throw invalid('/etc/passwd does not contain root')
 }
 
 /** Makes the network services of an imported system ignore the interface that the host configures. */
@@ -77,7 +82,7 @@ function invalid(message: string, cause?: unknown): BerthError {
   return new BerthError(
     'invalid',
     'image_invalid',
-    `the archive is not the root file system of a Linux distribution: ${message}`,
+    `this is not the root file system of a Linux distribution: ${message}`,
     {
       cause,
     },

@@ -47,7 +47,7 @@ function requestOf(kind: string, container: string, options: ImportOptions): Imp
   const { name, vcpu, ram, disk, rootfs, configFile, start } = options
   return {
     kind,
-    container: kind === 'directory' ? resolve(container) : container,
+    container: isPath(kind) ? resolve(container) : container,
     name,
     vcpu: numberOf('vcpu', vcpu),
     ramMb: numberOf('ram', ram),
@@ -56,6 +56,11 @@ function requestOf(kind: string, container: string, options: ImportOptions): Imp
     configFile: configFile && resolve(configFile),
     start,
   }
+}
+
+/** True if a container of this kind is named by its path. */
+function isPath(kind: SourceKind): boolean {
+  return kind === 'directory' || kind === 'archive'
 }
 
 function isKind(kind: string): kind is SourceKind {

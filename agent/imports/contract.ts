@@ -1,6 +1,6 @@
 import type { IdMap } from '../host/disk/copy-tree.js'
 
-export const sourceKinds = ['lxd', 'incus', 'proxmox-ct', 'directory'] as const
+export const sourceKinds = ['lxd', 'incus', 'proxmox-ct', 'directory', 'archive'] as const
 export type SourceKind = (typeof sourceKinds)[number]
 
 /** Values that the operator sets, in place of those of the container. */
@@ -18,7 +18,7 @@ export interface ImportChoices {
 
 export interface ImportRequest extends ImportChoices {
   readonly kind: SourceKind
-  /** Name or number of the container, or the path of the directory. */
+  /** Name or number of the container, or the path of the directory or archive. */
   readonly container: string
 }
 

@@ -5,8 +5,10 @@ import type { Changes } from '../state/changes.js'
 
 /** The files to import. */
 export interface ImportSource {
-  /** Absolute path of the directory, without symbolic links. */
+  /** Absolute path of the directory or archive, without symbolic links. */
   readonly path: string
+  /** True for an archive. Default: false. */
+  readonly isArchive?: boolean
   readonly ids?: IdMap
   /** Bytes that the files used when the import was requested. */
   readonly usedBytes?: number

@@ -3,8 +3,9 @@ import type { GuestImports } from '../guests/context.js'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { copyTree } from '../host/disk/copy-tree.js'
 import { CommandError, run } from '../host/process/process.js'
-import { adaptNetwork } from '../images/adapt.js'
+import { adaptNetwork, checkSystem } from '../images/adapt.js'
 import { planFreeUserIds } from '../images/image-settings.js'
+import { unpackArchive } from '../images/sources/unpack.js'
 import type { AgentConfig } from '../config.js'
 import type { GuestContext } from '../guests/context.js'
 import { readListeningPorts } from '../network/ports.js'
@@ -53,16 +54,17 @@ export class Imports implements GuestImports {
 
   /** Plans an import and changes nothing. @throws {BerthError} like `readContainer` and `planGuest` */
   async plan(request: ImportRequest): Promise<ImportPlan> {
-    const { foreign, path } = await readContainer(request)
+    const { foreign, path, isArchive } = await readContainer(request)
     const usedBytes = await measure(path)
     const { ports } = this.parts
     const choice = ports.openChoice(await readListeningPorts(['tcp', 'udp']))
     const plan = planGuest(foreign, request, {
       usedBytes,
+      isArchive,
       isFree: (mapping) => choice.tryTake(spanOf(mapping)),
       hasAddress: (address) => succeeds(() => ports.checkHostIp(address)),
     })
-    return { ...plan, usedBytes, source: { path, ...(foreign.ids && { ids: foreign.ids }) } }
+    return { ...plan, usedBytes, source: { path, isArchive, ...(foreign.ids && { ids: foreign.ids }) } }
   }
 
   /**
@@ -121,7 +123,26 @@ export class Imports implements GuestImports {
 
   async copy(...[id, target, { report, signal }]: Parameters<GuestImports['copy']>): Promise<void> {
     const { source } = this.#get(id)
-    const { path, ids, usedBytes = 0 } = source
+    if (source.isArchive) await this.#unpack(source.path, target, signal)
+    else await this.#copyTree(source, target, { report, signal })
+    await checkSystem(target)
+    await adaptNetwork(target)
+  }
+
+  async #unpack(archive: string, target: string, signal: AbortSignal): Promise<void> {
+    const hostIdBase = planFreeUserIds(this.parts.config.lxc)
+    try {
+      await unpackArchive({ archive, target, hostIdBase }, signal)
+    } catch (error) {
+      throw error instanceof BerthError && error.code === 'image_too_large' ? tooSmall(error) : error
+    }
+  }
+
+  async #copyTree(
+    { path, ids, usedBytes = 0 }: ImportSource,
+    target: string,
+    { report, signal }: Parameters<GuestImports['copy']>[2],
+  ): Promise<void> {
     await checkSource(path)
     let bytes = 0
     const copied = (more: number): void => {
@@ -134,7 +155,6 @@ export class Imports implements GuestImports {
     } catch (error) {
       throw error instanceof CommandError ? copyError(error) : error
     }
-    await adaptNetwork(target)
   }
 
   #get(id: string): ImportRecord {
@@ -172,17 +192,20 @@ async function measure(path: string): Promise<number> {
 
 function copyError(cause: CommandError): BerthError {
   const { stderr } = cause
-  if (/Disk quota exceeded|No space left on device/.test(stderr))
-    return new BerthError(
-      'conflict',
-      'disk_too_small',
-      'the files of the container do not fit on the disk of the guest',
-      {
-        cause,
-      },
-    )
+  if (/Disk quota exceeded|No space left on device/.test(stderr)) return tooSmall(cause)
   const why = /Cannot change ownership/.test(stderr)
     ? 'a file belongs to a user id above 65535'
     : stderr.trim().slice(-200)
   return new BerthError('conflict', 'import_refused', `the files of the container cannot be copied: ${why}`, { cause })
+}
+
+function tooSmall(cause: Error): BerthError {
+  return new BerthError(
+    'conflict',
+    'disk_too_small',
+    'the files of the container do not fit on the disk of the guest',
+    {
+      cause,
+    },
+  )
 }

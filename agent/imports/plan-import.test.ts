@@ -14,7 +14,12 @@ const foreign: ForeignContainer = {
   devices: [],
   notes: [],
 }
-const facts: ImportFacts = { usedBytes: 3 * gib, isFree: () => true, hasAddress: (address) => address === '192.0.2.1' }
+const facts: ImportFacts = {
+  usedBytes: 3 * gib,
+  isArchive: false,
+  isFree: () => true,
+  hasAddress: (address) => address === '192.0.2.1',
+}
 
 function plan(container: Partial<ForeignContainer> = {}, choices: ImportChoices = {}, more: Partial<ImportFacts> = {}) {
   return planGuest({ ...foreign, ...container }, choices, { ...facts, ...more })
@@ -60,6 +65,12 @@ describe('the guest that replaces a container', () => {
     const { spec, notes } = planGuest(unlimited, {}, facts)
     expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 1024, diskGb: 4 })
     expect(notes.map(({ part }) => part)).to.deep.equal(['processors', 'memory', 'disk'])
+  })
+
+  it('has a disk that is much larger than an archive', () => {
+    const { diskBytes: _disk, ...unlimited } = foreign
+    const { spec } = planGuest(unlimited, {}, { ...facts, usedBytes: gib, isArchive: true })
+    expect(spec.limits?.diskGb).to.equal(6)
   })
 
   it('has the nearest possible limits', () => {

@@ -9,11 +9,15 @@ const gib = 1024 ** 3
 const usual = { vcpuMilli: 1000, ramMb: 1024 } as const
 /** Free space of a disk that is as large as its files need. */
 const spareBytes = gib
+/** Assumed ratio of the size of unpacked files to that of their archive. */
+const unpackedRatio = 5
 const sshPort = 22
 
 export interface ImportFacts {
-  /** Bytes that the files of the container use. */
+  /** Bytes that the files of the container use, or those of their archive. */
   readonly usedBytes: number
+  /** True if the files are in an archive, whose content may need more space. */
+  readonly isArchive: boolean
   /** True if no guest and no program of the host uses these ports, and the host may map them. */
   readonly isFree: (mapping: ForeignMapping) => boolean
   /** True if the host has this address, and no guest has it. */
@@ -102,10 +106,10 @@ function planRam({ ramMb: own }: ForeignContainer, { ramMb }: ImportChoices, not
 function planDisk(
   { diskBytes }: ForeignContainer,
   { diskGb }: ImportChoices,
-  { usedBytes }: ImportFacts,
+  { usedBytes, isArchive }: ImportFacts,
   notes: ImportNote[],
 ): number {
-  const needed = Math.ceil((usedBytes + spareBytes) / gib)
+  const needed = Math.ceil((usedBytes * (isArchive ? unpackedRatio : 1) + spareBytes) / gib)
   if (diskGb === undefined && diskBytes === undefined)
     notes.push({
       part: 'disk',

@@ -11,8 +11,9 @@ import { planProxmox, planRootPath } from './plan-proxmox.js'
 /** A container as it was found on the host. */
 export interface FoundContainer {
   readonly foreign: ForeignContainer
-  /** Directory of its files, without symbolic links. */
+  /** Directory of its files, or their archive, without symbolic links. */
   readonly path: string
+  readonly isArchive: boolean
 }
 
 const maxConfigBytes = 4 * 1024 ** 2
@@ -23,11 +24,20 @@ const containerPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
  * @throws {BerthError} `invalid_field`, `not_found`, `import_refused`
  */
 export async function readContainer(request: ImportRequest): Promise<FoundContainer> {
+  if (request.kind === 'archive') return readArchive(request)
   const { foreign, path } = await readers[request.kind](request)
   if (foreign.refusal !== undefined) throw importRefused(foreign.refusal)
   const root = await findRoot(request.rootfs ?? path)
   await refuseRunning(root)
-  return { foreign, path: root }
+  return { foreign, path: root, isArchive: false }
+}
+
+/** The content of an archive is checked when it is unpacked. */
+async function readArchive({ container }: ImportRequest): Promise<FoundContainer> {
+  const path = await realpath(container).catch(() => undefined)
+  if (path === undefined || !(await stat(path)).isFile()) throw notFound(container)
+  const name = basename(container).replace(/\.(tar(\.\w+)?|tgz|txz|zip)$/, '')
+  return { foreign: { ...describeDirectory(path), name }, path, isArchive: true }
 }
 
 /** A description, and the place where the files usually are. Undefined: they are not in a directory. */
@@ -36,7 +46,7 @@ interface Described {
   readonly path: string | undefined
 }
 
-const readers: Readonly<Record<SourceKind, (request: ImportRequest) => Promise<Described>>> = {
+const readers: Readonly<Record<Exclude<SourceKind, 'archive'>, (request: ImportRequest) => Promise<Described>>> = {
   directory: async ({ container }) => ({ foreign: describeDirectory(container), path: container }),
   lxd: (request) => readLxd(request, lxd),
   incus: (request) => readLxd(request, incus),

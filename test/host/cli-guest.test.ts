@@ -288,6 +288,24 @@ describe('the command line with a real container', () => {
       expect(data.out, data.err).to.equal(`${expected}  -\nlarge\n`)
     })
 
+    it('creates a guest from an archive, and removes everything if the archive contains no system', async () => {
+      const archive = join(lab.directory, 'old3.tar.zst')
+      const ids = ['--owner=0', '--group=0', '--numeric-owner']
+      execFileSync('tar', ['--create', '--zstd', `--file=${archive}`, ...ids, '-C', source, '.'])
+      const imported = lab.host.runAgent('import', 'archive', archive, '--disk', '1', '--start')
+      expect(imported.code, imported.err).to.equal(0)
+      const files = await berth('run', 'old3', '--', 'cat', '/srv/data', '/etc/hostname')
+      expect(files.out, files.err).to.equal('contentold3\n')
+      const other = join(lab.directory, 'other.tar')
+      execFileSync('tar', ['--create', `--file=${other}`, ...ids, '-C', join(source, 'srv'), 'data'])
+      const volumes = readdirSync(join(lab.host.instance.pool, 'guests'))
+      const { code, err } = lab.host.runAgent('import', 'archive', other, '--disk', '1')
+      expect(code).to.equal(1)
+      expect(err).to.contain('not the root file system of a Linux distribution: /etc/passwd does not contain root')
+      expect(readdirSync(join(lab.host.instance.pool, 'guests'))).to.have.members(volumes)
+      expect((await lab.gateway.request('GET', '/containers/other')).status).to.equal(404)
+    })
+
     it('refuses a taken name, and the directory of a running guest', () => {
       const taken = lab.host.runAgent('import', 'directory', source, '--name', 'old1')
       expect([taken.code, taken.err]).to.deep.equal([1, 'berth-agent: a container named old1 already exists\n'])
