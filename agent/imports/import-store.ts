@@ -15,8 +15,8 @@ export interface ImportSource {
 }
 
 /**
- * `waiting`: a gateway has to order the creation; `ordered`: the guest is being created; `ended`: its creation has ended;
- * `refused`: the guest cannot be created, see `message`.
+ * `waiting`: a gateway has to order the creation; `ordered`: the guest is being created; `ended`: its creation
+ * has ended; `refused`: the guest cannot be created, see `message`.
  */
 export type ImportState = 'waiting' | 'ordered' | 'ended' | 'refused'
 

@@ -137,7 +137,7 @@ function planLimits(config: Values, notes: ImportNote[]): Limits {
   return { ...planProcessors(config, notes), ...planMemory(config, notes) }
 }
 
-/** `limits.cpu` is a number of processors or a list of them. `limits.cpu.allowance` can be a hard limit `25ms/100ms`. */
+/** `limits.cpu` is a number of processors or a list of them. `limits.cpu.allowance` can be a limit `25ms/100ms`. */
 function planProcessors(config: Values, notes: ImportNote[]): Limits {
   const { 'limits.cpu': cpu = '', 'limits.cpu.allowance': allowance = '' } = config
   const isPinned = /[-,]/.test(cpu)
@@ -179,7 +179,7 @@ function addressesOf(device: Values): string[] {
   return [device['ipv4.address'] ?? '', device['ipv6.address'] ?? ''].filter((address) => parseAddress(address))
 }
 
-/** Reads a proxy device. Its ports can be kept if the host forwards TCP or UDP to the same protocol of the container. */
+/** Reads a proxy device. Its ports can be kept if the host forwards TCP or UDP to the container. */
 function planProxy(name: string, device: Values, notes: ImportNote[]): ForeignMapping[] {
   const { listen = '', connect = '', bind = 'host' } = device
   const refuse = (reason: string): [] => {

@@ -5,8 +5,8 @@ import { parseCount, parseSize } from './plan-sizes.js'
 
 /*
  * Reads the configuration of a container of Proxmox VE, /etc/pve/lxc/NUMBER.conf, and the list of storages,
- * /etc/pve/storage.cfg. Sources: pct.conf(5), and the chapters "Proxmox Container Toolkit" and "Proxmox VE Storage" of the
- * administration guide.
+ * /etc/pve/storage.cfg. Sources: pct.conf(5), and the chapters "Proxmox Container Toolkit" and "Proxmox VE Storage" of
+ * the administration guide.
  */
 
 export interface ProxmoxContainer extends ForeignContainer {

@@ -1,13 +1,14 @@
-# Runs a program that reads an untrusted tree. Arguments: the tree, its user ids and group ids, then the program, which
-# starts in the tree. The ids are ranges of the form "FIRST SHOWN COUNT", separated by commas: the program sees the ids
-# FIRST and following ones, which are stored on the disk, as SHOWN and following ones. An empty argument shows the stored
-# ids.
+# Runs a program that reads an untrusted tree. Arguments: the tree, its user ids and group ids, then the program,
+# which starts in the tree. The ids are ranges of the form "FIRST SHOWN COUNT", separated by commas: the program
+# sees the ids FIRST and following ones, which are stored on the disk, as SHOWN and following ones. An empty
+# argument shows the stored ids.
 #
-# The program runs without a network, in an empty root (isolate.pl), in which the tree is mounted read-only and idmapped
-# on /source. Owners, ACLs and file capabilities then have the shown ids. Other file systems inside the tree are left out.
+# The program runs without a network, in an empty root (isolate.pl), in which the tree is mounted read-only and
+# idmapped on /source. Owners, ACLs and file capabilities then have the shown ids. Other file systems inside the
+# tree are left out.
 #
-# System calls: unshare, open_tree, mount_setattr with MOUNT_ATTR_IDMAP and those of isolate.pl, between fork and exec.
-# mount(8) of Debian 12 cannot create idmapped mounts.
+# System calls: unshare, open_tree, mount_setattr with MOUNT_ATTR_IDMAP and those of isolate.pl, between fork and
+# exec. mount(8) of Debian 12 cannot create idmapped mounts.
 use strict;
 use POSIX ();
 require(__FILE__ =~ s{[^/]+\z}{isolate.pl}r);
