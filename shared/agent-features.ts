@@ -17,6 +17,7 @@
  * - `create-tags`: guests can have tags from their creation on.
  * - `create-from-backup`: a guest can be created from a backup, also in place of a guest of a failed host.
  * - `confirm-owners`: after its boot, the host waits with the start of guests until the gateway has compared their owners.
+ * - `create-settings`: guests can have a firewall and a backup schedule from their creation on.
  */
 export const agentFeatures = [
   'upgrade',
@@ -34,5 +35,6 @@ export const agentFeatures = [
   'create-tags',
   'create-from-backup',
   'confirm-owners',
+  'create-settings',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

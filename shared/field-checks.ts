@@ -1,4 +1,4 @@
-import { invalidField } from './errors.js'
+import { BerthError, invalidField } from './errors.js'
 import { isDescription } from './guest-rules.js'
 
 /* Each function checks one field and returns its value. @throws {BerthError} `invalid_field` naming the field */
@@ -23,4 +23,15 @@ export function oneOf<const Word extends string>(field: string, value: string, w
 export function checkDescription(field: string, text: string): string {
   if (!isDescription(text)) throw invalidField(field, `${field}: must be at most 200 printable characters on one line`)
   return text
+}
+
+/** Puts the name of an object before the field in errors of a check: `rules.0.port` becomes `firewall.rules.0.port`. */
+export function inField<T>(name: string, check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    if (!(error instanceof BerthError) || error.field === undefined) throw error
+    const field = `${name}.${error.field}`
+    throw new BerthError(error.kind, error.code, `${name}.${error.message}`, { field, cause: error })
+  }
 }

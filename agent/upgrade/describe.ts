@@ -20,6 +20,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'create-tags',
     'create-from-backup',
     'confirm-owners',
+    'create-settings',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -208,7 +208,8 @@ export function createApi(options: ApiOptions): Api {
 function allRoutes(options: ApiOptions): Route[] {
   const { fleet, access, time, policies, settings, upkeep, tls, events, webhooks, ...more } = options
   const { view } = fleet
-  const backups = { fleet, targets: more.backupTargets, time, upkeep }
+  const creation = { fleet, time, settings, subUsers: access.subUsers, targets: more.backupTargets }
+  const backups = { fleet, targets: more.backupTargets, subUsers: access.subUsers, time, upkeep }
   const pages = createGuestPages({ view, time, readOwners: () => access.subUsers.owners.read() })
   const publicUrl = new PublicUrl(settings, tls)
   return [
@@ -221,9 +222,9 @@ function allRoutes(options: ApiOptions): Route[] {
     screenshotRoute(fleet),
     connectionRoute(fleet),
     timelineRoute({ view, audit: access.audit, time, now: more.now ?? Date.now }),
-    ...containerWriteRoutes({ fleet, time, settings }),
+    ...containerWriteRoutes(creation),
     ...undoDeleteRoutes({ fleet, settings }),
-    ...batchRoutes({ fleet, time, settings }),
+    ...batchRoutes(creation),
     ...snapshotRoutes({ fleet, time }),
     ...backupRoutes(backups),
     ...backupTargetRoutes(backups),

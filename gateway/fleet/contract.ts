@@ -10,7 +10,11 @@ import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/
 import type { ImportServiceService } from '../../proto/gen/berth/agent/v1/import.js'
 import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import type { MoveServiceService } from '../../proto/gen/berth/agent/v1/move.js'
-import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
+import type {
+  CreateOrder,
+  OperationServiceService,
+  SubmitOperationResponse,
+} from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
 import type {
   EvacuationRequest,
@@ -162,6 +166,20 @@ export interface GuestCreationRequest {
   readonly hostId?: string
   /** Absent: the disk is made from the template. */
   readonly backup?: CreationBackup
+  /** Settings that the guest has from its first start on. */
+  readonly settings?: Pick<CreateOrder, 'firewall' | 'backupSchedule'>
+  /**
+   * Called when id and uuid of the guest are reserved, before a host gets the order. If it rejects, no guest is created.
+   * Repetitions of the request and attempts on other hosts call it again.
+   */
+  readonly prepare?: (guest: NewGuestIds) => Promise<void>
+}
+
+/** The reserved id, uuid and name of a guest whose creation begins. */
+export interface NewGuestIds {
+  readonly id: number
+  readonly uuid: string
+  readonly name: string
 }
 
 /** Resources that `holdRoom` has reserved on hosts for guests whose creation has not begun yet. */

@@ -9,7 +9,14 @@ import { cannotCreateFromBackup, cannotLabel, cannotMove } from './placement/pla
  */
 type RequiredFeature = Exclude<
   AgentFeature,
-  'move-offline' | 'move-live' | 'fence' | 'rotate-ca' | 'list-usage' | 'create-tags' | 'confirm-owners'
+  | 'move-offline'
+  | 'move-live'
+  | 'fence'
+  | 'rotate-ca'
+  | 'list-usage'
+  | 'create-tags'
+  | 'confirm-owners'
+  | 'create-settings'
 >
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {

@@ -68,12 +68,17 @@ export function planSubUserChange(account: SubUserAccount, change: SubUserChange
 
 function assign(before: readonly string[], added: readonly string[], removed: readonly string[]): readonly string[] {
   const after = [...new Set([...before, ...added])].filter((uuid) => !removed.includes(uuid))
-  if (after.length > maxContainers)
+  checkContainerCount(after.length)
+  return after
+}
+
+/** @param count number of containers that a sub-user would have @throws {BerthError} `invalid_field` */
+export function checkContainerCount(count: number): void {
+  if (count > maxContainers)
     throw invalidField(
       'add_container_names',
-      `add_container_names: the sub-user would have ${after.length} containers, at most ${maxContainers} are possible`,
+      `add_container_names: the sub-user would have ${count} containers, at most ${maxContainers} are possible`,
     )
-  return after
 }
 
 /** True if the caller may see the sub-user, which requires access to all containers of the sub-user. */

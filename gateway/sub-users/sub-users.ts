@@ -18,6 +18,7 @@ import {
 import { Owners } from './owners.js'
 import {
   checkAccountLimit,
+  checkContainerCount,
   checkManageable,
   findSame,
   maySeeSubUser,
@@ -90,6 +91,17 @@ export class SubUsers {
   async get(caller: Principal, id: number): Promise<SubUserAccount> {
     const account = await this.options.accounts.find(id)
     if (account?.kind !== 'sub_user' || !maySeeSubUser(caller, account)) throw notFound('sub-user')
+    return account
+  }
+
+  /**
+   * Finds a sub-user to whom the caller may assign another container.
+   * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_field`
+   */
+  async findAssignable(caller: Principal, id: number): Promise<SubUserAccount> {
+    const account = await this.get(caller, id)
+    checkManageable(caller, account)
+    checkContainerCount(account.containerUuids.length + 1)
     return account
   }
 

@@ -70,7 +70,6 @@ describe('guests in the panel', () => {
         .waitFor()
     await page.getByText(/^ssh /).first().waitFor()
     await lab.picture(page, 'several-created-wide')
-    // The page shows the guests at once, and then sets their owner, firewall and backups.
     const expectSettings = async (name: string): Promise<void> => {
       const { data: guest } = (await lab.gateway.request('GET', `/containers/${name}`)).body
       expect(guest.owners).to.deep.equal([{ id: customer.body.data.id, username: 'owner-of-several' }])

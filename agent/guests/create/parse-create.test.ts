@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { GuestSpec, PortMapping, TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { BackupScheduleChange, Firewall } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { CreateOrder } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../../shared/errors.js'
 import { parseCreate } from './parse-create.js'
@@ -30,6 +31,8 @@ const request: CreateOrder = {
   name: 'web-1',
   spec,
   overcommit: undefined,
+  firewall: undefined,
+  backupSchedule: undefined,
 }
 
 const withSpec = (change: Partial<GuestSpec>): CreateOrder => ({
@@ -120,6 +123,16 @@ describe('the check of a request to create a guest', () => {
     ['a request without a kind of virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
     ['an unknown kind of virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
     ['a tag with a space', withSpec({ tags: ['a b'] }), 'invalid_field tags'],
+    [
+      'a firewall with an unknown action',
+      { ...request, firewall: Firewall.fromPartial({ enabled: true, defaultAction: 'MAYBE' }) },
+      'invalid_field firewall.default_action',
+    ],
+    [
+      'a backup schedule with an impossible time',
+      { ...request, backupSchedule: BackupScheduleChange.fromPartial({ time: '24:00' }) },
+      'invalid_field backup_schedule.time',
+    ],
     ['user data for a container', withSpec({ userData: '#!/bin/sh' }), 'unsupported user_data'],
     [
       'user data of more than 64 KiB',

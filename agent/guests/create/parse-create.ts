@@ -1,6 +1,7 @@
 import { BerthError, invalidField } from '../../../shared/errors.js'
 import { parseGuestDevices, type GuestDevice } from '../../../shared/guest-devices.js'
-import { checkInteger } from '../../../shared/field-checks.js'
+import { checkInteger, inField } from '../../../shared/field-checks.js'
+import { checkFirewall, type Firewall } from '../../../shared/firewall-rules.js'
 import {
   checkGuestName,
   isDescription,
@@ -12,6 +13,7 @@ import {
 } from '../../../shared/guest-rules.js'
 import type { GuestSpec as WireSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { DriverKind } from '../../drivers/drivers.js'
+import type { BackupScheduleChange } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { CreateOrder } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { noLabels, parseTags, type GuestLabels } from '../../../shared/label-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
@@ -20,6 +22,7 @@ import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapp
 import { parseLogin, type LoginRequest } from './parse-login.js'
 import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.js'
 import { checkLimits } from '../resources/limits.js'
+import { checkBackupSchedule } from '../schedule/backup-schedule.js'
 import type { GuestLimits, TrafficLimit } from '../record/record.js'
 
 /** A creation request that passed every check. A host port of 0 means that the agent still has to choose a port. */
@@ -49,6 +52,10 @@ export interface CreateRequest {
   devices: GuestDevice[]
   placement: PlacementRules
   labels: GuestLabels
+  /** Undefined: the guest has no firewall. */
+  firewall: Firewall | undefined
+  /** Undefined: the guest has no backup schedule. */
+  backupSchedule: BackupScheduleChange | undefined
 }
 
 /**
@@ -85,6 +92,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     devices: parseGuestDevices(spec.devices),
     placement: parsePlacement(spec.placement ?? noPlacement),
     labels: { ...noLabels, tags: parseTags(spec.tags) },
+    ...parseSettings(request),
   }
 }
 
@@ -124,6 +132,17 @@ function parseUserData({ userData, virtualization }: WireSpec): string {
   if (userData.length > maxUserDataLength)
     throw invalidField('user_data', `user_data: must have at most ${maxUserDataLength} characters`)
   return userData
+}
+
+/** Checks the settings that the guest has from its first start on. @throws {BerthError} `invalid_field` */
+function parseSettings({
+  firewall,
+  backupSchedule: schedule,
+}: CreateOrder): Pick<CreateRequest, 'firewall' | 'backupSchedule'> {
+  return {
+    firewall: firewall && inField('firewall', () => checkFirewall(firewall)),
+    backupSchedule: schedule && inField('backup_schedule', () => checkBackupSchedule(schedule)),
+  }
 }
 
 function parseMappings(spec: WireSpec): CheckedMapping[] {

@@ -1,10 +1,15 @@
+import { randomUUID } from 'node:crypto'
 import { BerthError } from '../../../shared/errors.js'
+import type { Firewall } from '../../../shared/firewall-rules.js'
+import { inField } from '../../../shared/field-checks.js'
 import { allocateIpv4, macOf } from '../../network/addresses/private-ipv4.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext, GuestContext } from '../context.js'
 import type { CreateRequest } from './parse-create.js'
 import { loginOf } from './parse-login.js'
 import { openFirewall, type GuestRecord } from '../record/record.js'
 import type { GuestInsert } from '../record/guest-store.js'
+import { noBackupSchedule, type BackupSchedule } from '../record/snapshots-and-backups.js'
+import { planBackupSchedule } from '../schedule/backup-schedule.js'
 import type { LoginVault } from '../login-vault.js'
 
 /**
@@ -13,8 +18,8 @@ import type { LoginVault } from '../login-vault.js'
  * @param listening result of `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
-export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
-  const { virtualization, templateId, limits, start, importId: _, ...kept } = order
+export function reserveGuest(context: BackupContext, order: CreateRequest, listening: ReadonlySet<string>): void {
+  const { virtualization, templateId, limits, start, firewall, importId: _, ...kept } = order
   context.store.insert({
     ...kept, // the store ignores fields of `kept` that it does not have
     spec: { virtualization, templateId, limits },
@@ -23,6 +28,8 @@ export function reserveGuest(context: GuestContext, order: CreateRequest, listen
     wanted: start ? 'running' : 'stopped',
     userIdSlot: chooseUserIdSlot(context),
     ...chooseNetwork(context, order, listening),
+    firewall: withIds(firewall ?? openFirewall),
+    backupSchedule: chooseSchedule(context, order),
     ...sealLogin(context.logins, order),
     createdAtMs: context.now(),
   })
@@ -39,7 +46,18 @@ function chooseUserIdSlot({ store, config }: Pick<GuestContext, 'config' | 'stor
   return slot
 }
 
-type Network = Pick<GuestRecord, 'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings' | 'firewall'>
+/** Gives each rule a new id, like a change of the firewall. */
+function withIds(firewall: Firewall): Firewall {
+  return { ...firewall, rules: firewall.rules.map((rule) => ({ ...rule, id: randomUUID() })) }
+}
+
+/** @throws {BerthError} `missing_field` */
+function chooseSchedule(context: BackupContext, { uuid, backupSchedule: wanted }: CreateRequest): BackupSchedule {
+  const old = noBackupSchedule
+  return wanted ? inField('backup_schedule', () => planBackupSchedule(context, uuid, { old, wanted })) : old
+}
+
+type Network = Pick<GuestRecord, 'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings'>
 
 function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
   const { store, config, network, ports } = context
@@ -52,7 +70,6 @@ function chooseNetwork(context: GuestContext, order: CreateRequest, listening: R
     publicIpv4s: [...publicIpv4s],
     ipv6Addresses: [...ipv6Addresses],
     portMappings: ports.reserve({ wanted: order.portMappings, listening, hasIpv6 }),
-    firewall: openFirewall,
   }
 }
 

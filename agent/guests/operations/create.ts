@@ -9,7 +9,7 @@ import type { AcceptedOrder, OperationKind, OrderOf } from '../../operations/ord
 import { checkRoom } from '../../storage/room.js'
 import { checkAllocation } from '../create/allocation.js'
 import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
-import type { GuestContext } from '../context.js'
+import type { BackupContext, GuestContext } from '../context.js'
 import { checkDevices } from '../resources/devices.js'
 import { parseCreate, type CreateRequest } from '../create/parse-create.js'
 import { hashableLogin, loginFor } from '../create/parse-login.js'
@@ -32,7 +32,7 @@ export interface CreateInput {
 
 /** Creates a guest. The answer contains the guest and its password, which is empty for a login with a key. */
 export function createKind(
-  context: GuestContext,
+  context: BackupContext,
   capacity: HostCapacity,
 ): OperationKind<'create', CreateInput, GuestRecord> {
   return {
@@ -66,7 +66,7 @@ export function createEnd(
 }
 
 export interface CreateParts {
-  readonly context: GuestContext
+  readonly context: BackupContext
   readonly capacity: HostCapacity
   /** Checks that a disk can be made from the template. Default: checks that guests can be created from it. */
   readonly checkTemplate?: (templateId: string, virtualization: DriverKind) => void
@@ -97,7 +97,7 @@ export async function acceptCreate(
   return {
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start, ...(importId !== '' && { importId }) },
-    hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
+    hashOf: { ...order, ...hashableSecrets(context, order), operationId, requestedBy: '' },
     // Only a new request is checked. A repeated request must be answered even if the host has become full.
     reserve: () => {
       if (importId === '') checkTemplate(templateId, virtualization)
@@ -121,6 +121,13 @@ function settleTemplate({ images }: GuestContext, parsed: CreateRequest): Create
 function checkImport(importId: string, operationId: string): void {
   if (importId !== '' && importId !== operationId)
     throw invalidField('import_id', 'import_id: must be the id of the operation')
+}
+
+/** Replaces secrets of a request in its hash, and data that a repeated request may contain in a newer version. */
+function hashableSecrets({ logins }: GuestContext, { login, backupSchedule: schedule }: CreateRequest) {
+  const { intervalHours, time, retention, target } = schedule ?? {}
+  const runs = schedule && { intervalHours, time, retention, targetId: target?.id }
+  return { login: hashableLogin(logins, login), backupSchedule: runs }
 }
 
 /** Checks that the host can run guests of this kind. @throws {BerthError} `unsupported` */

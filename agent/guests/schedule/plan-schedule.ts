@@ -1,4 +1,6 @@
-import { BerthError } from '../../../shared/errors.js'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import { checkInteger } from '../../../shared/field-checks.js'
+import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { firstDayOf, hourMs, nextSlotMs } from './plan-slots.js'
@@ -10,6 +12,15 @@ export interface ScheduleChange {
   readonly time?: string | undefined
   readonly retention?: number | undefined
   readonly createdBy: string
+}
+
+const timeOfDay = new RegExp(timeOfDayPattern)
+
+/** Checks the interval and the time of day. @throws {BerthError} `invalid_field` */
+export function checkRuns({ intervalHours, time }: Pick<ScheduleChange, 'intervalHours' | 'time'>): void {
+  if (intervalHours !== undefined) checkInteger('interval_hours', intervalHours, limits.snapshotIntervalHours)
+  if (time !== undefined && !timeOfDay.test(time))
+    throw invalidField('time', 'time: must be a time of day, for example "03:30"')
 }
 
 /** Delay in ms after which a run counts as missed, for example because the host or its agent was off. */

@@ -15,7 +15,7 @@ import { backupRow, BackupSchema, listBackups } from './backup-row.js'
 import { restoreAsNewRoute } from './restore-as-new.js'
 import { backupScheduleRoute, backupScheduleRow, BackupScheduleSchema } from './schedule.js'
 import { findBackup, openTarget, type BackupLocation } from './backup-location.js'
-import { TargetIdSchema, targetIdFor } from './target-choice.js'
+import { TargetIdSchema, targetIdFor } from '../target-choice.js'
 import type { BackupParts } from './targets.js'
 
 const ContainerBackupsSchema = Type.Object(

@@ -90,9 +90,9 @@ async function restoreAsNew(
   const at = { target, sourceUuid: place.sourceUuid, backupId: params.backup_id }
   const recorded = await readSettings(parts.fleet, at, body.host_id)
   const wanted = planNewGuest(body, recorded, { time: parts.time, nowMs: Date.now() })
-  const planned = checkCreation(parts, wanted, caller, { hasTemplate: false })
+  const planned = await checkCreation(parts, wanted, caller, { hasTemplate: false })
   const { hostId, ...data } = await orderCreation(parts, { ...planned, backup: at }, context)
-  const detail = `backup ${params.backup_id} of container ${place.sourceUuid}, id ${data.id}, host ${hostId}, task ${context.operationId}`
+  const detail = `backup ${params.backup_id} of container ${place.sourceUuid}, id ${data.id}, host ${hostId}, task ${context.operationId}${planned.summary && `, ${planned.summary}`}`
   context.audit({ target: data.name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }
 }

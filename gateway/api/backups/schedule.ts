@@ -1,18 +1,15 @@
 import { Type, type Static } from 'typebox'
 import { BackupSchedule } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BackupScheduleChange } from '../../../proto/gen/berth/agent/v1/network.js'
-import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { backupScheduleFields } from '../guests/backup-schedule-body.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 import { ScheduleSchema as SnapshotScheduleSchema, scheduleRow } from '../guests/snapshot-schedule.js'
-import { integerWithin } from '../guests/setting-schemas.js'
 import { changeSetting, describeFields } from '../guests/guest-settings.js'
-import { TargetIdSchema, targetIdFor } from './target-choice.js'
+import { targetIdFor } from '../target-choice.js'
 import type { BackupParts } from './targets.js'
 
-const { snapshotIntervalHours: interval } = limits
 const { retention: _of, ...runs } = SnapshotScheduleSchema.properties
 
 export const BackupScheduleSchema = Type.Object(
@@ -38,29 +35,9 @@ export const BackupScheduleSchema = Type.Object(
 const BodySchema = Type.Object(
   {
     enabled: Type.Boolean(),
-    interval_hours: Type.Optional(
-      Type.Integer({
-        minimum: interval.min,
-        maximum: interval.max,
-        ...zeroIsAbsent,
-        description:
-          'Hours between two backups. Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
-      }),
+    ...backupScheduleFields(
+      'Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
     ),
-    time: Type.Optional(
-      Type.String({
-        ...trimmed,
-        pattern: timeOfDayPattern,
-        examples: ['03:30'],
-        description:
-          'Time of day of the first backup: `HH:MM` in the time zone of the container’s host. Further ones follow every `interval_hours` hours. Default: 00:00.',
-      }),
-    ),
-    retention: integerWithin(
-      limits.backups,
-      'Number of scheduled backups of the container that the target retains; older ones are deleted. 0: as many as a container can have. The schedule never deletes backups that a caller requested.',
-    ),
-    target_id: Type.Optional(TargetIdSchema),
   },
   { title: 'NewBackupSchedule' },
 )

@@ -6,6 +6,7 @@ import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { TargetFields } from '../../backups/plan-target.js'
 import type { BackupTargets, TargetRecord } from '../../backups/targets.js'
+import type { SubUsers } from '../../sub-users/sub-users.js'
 import type { Fleet, FleetView } from '../../fleet/contract.js'
 import { isEnded, operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
@@ -17,6 +18,8 @@ export interface BackupParts {
   readonly fleet: Fleet
   readonly targets: BackupTargets
   readonly time: TimeFormat
+  /** Sub-users, who can own containers that are created from backups. */
+  readonly subUsers: Pick<SubUsers, 'findAssignable' | 'update'>
   /** Sends the present targets to the hosts whose schedules use them. */
   readonly upkeep: Pick<PeriodicTasks, 'run'>
 }

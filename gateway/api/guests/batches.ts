@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import type { Fleet, HeldRoom } from '../../fleet/contract.js'
+import { initialSettingErrors } from './create/initial-settings.js'
 import { placementErrors } from './placement-row.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { batchActionRoute } from './batch-action.js'
@@ -52,6 +53,7 @@ export function batchRoutes(parts: CreationParts & UndoDeleteParts): Route[] {
         'address_in_use',
         'resource_exhausted',
         ...placementErrors,
+        ...initialSettingErrors,
         'unsupported',
         'image_disabled',
         'host_offline',
@@ -68,7 +70,9 @@ async function batchCreate(
   context: RequestContext<unknown, unknown, BatchCreate>,
 ): Promise<Answer<string[]>> {
   const bodies = expand(context.body)
-  const planned = bodies.map((body, index) => located(index, () => checkCreation(parts, body, context.caller)))
+  const planned: PlannedCreation[] = []
+  for (const [index, body] of bodies.entries())
+    planned.push(await checkCreation(parts, body, context.caller).catch((error: unknown) => throwAt(index, error)))
   refuseSharedPlaces(parts.fleet, planned)
   await refuseTaken(
     parts.fleet,
@@ -127,11 +131,15 @@ function located<T>(index: number, check: () => T): T {
   try {
     return check()
   } catch (error) {
-    if (!(error instanceof BerthError)) throw error
-    const at = `containers[${index}]`
-    const field = error.field === undefined ? at : `${at}.${error.field}`
-    throw new BerthError(error.kind, error.code, `${at}: ${error.message}`, { field, cause: error })
+    return throwAt(index, error)
   }
+}
+
+function throwAt(index: number, error: unknown): never {
+  if (!(error instanceof BerthError)) throw error
+  const at = `containers[${index}]`
+  const field = error.field === undefined ? at : `${at}.${error.field}`
+  throw new BerthError(error.kind, error.code, `${at}: ${error.message}`, { field, cause: error })
 }
 
 /** Rejects an address or host port that several of the containers request. @throws {BerthError} `invalid_field` */

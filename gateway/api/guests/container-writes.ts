@@ -3,6 +3,7 @@ import { isBound } from '../../access/principal.js'
 import { bootRoute } from './boot.js'
 import { CreateBodySchema, createExample, type CreateBody } from './create/create-body.js'
 import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './create/creations.js'
+import { initialSettingErrors } from './create/initial-settings.js'
 import { placementErrors } from './placement-row.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
@@ -82,7 +83,8 @@ export const actions: readonly ActionDefinition[] = [
   },
 ]
 
-export function containerWriteRoutes({ fleet, time, settings }: CreationParts & UndoDeleteParts): Route[] {
+export function containerWriteRoutes({ settings, ...creation }: CreationParts & UndoDeleteParts): Route[] {
+  const { fleet } = creation
   return [
     route({
       method: 'POST',
@@ -104,12 +106,13 @@ export function containerWriteRoutes({ fleet, time, settings }: CreationParts & 
         'address_in_use',
         'resource_exhausted',
         ...placementErrors,
+        ...initialSettingErrors,
         'unsupported',
         'image_disabled',
         'host_offline',
         'agent_timeout',
       ],
-      handle: (context) => createContainer({ fleet, time }, context),
+      handle: (context) => createContainer(creation, context),
     }),
     ...actions.map((definition) => actionRoute({ fleet, settings }, definition)),
     reinstallRoute(fleet),
@@ -167,8 +170,10 @@ async function createContainer(
   parts: CreationParts,
   context: RequestContext<unknown, unknown, CreateBody>,
 ): Promise<Answer<Static<typeof CreatedSchema>>> {
-  const { hostId, ...data } = await orderCreation(parts, checkCreation(parts, context.body, context.caller), context)
-  const detail = `id ${data.id}, host ${hostId}, task ${context.operationId}`
+  const planned = await checkCreation(parts, context.body, context.caller)
+  const { hostId, ...data } = await orderCreation(parts, planned, context)
+  const { summary } = planned
+  const detail = `id ${data.id}, host ${hostId}, task ${context.operationId}${summary && `, ${summary}`}`
   context.audit({ target: data.name, detail, containerUuid: data.uuid })
   return { status: 202, message: 'creation queued', data }
 }

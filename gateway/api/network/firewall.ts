@@ -1,41 +1,24 @@
 import { Type, type Static } from 'typebox'
-import { checkFirewall, firewallWords } from '../../../shared/firewall-rules.js'
-import { networkLimits } from '../../../shared/network-limits.js'
-import { BerthError, invalidField } from '../../../shared/errors.js'
+import { firewallWords } from '../../../shared/firewall-rules.js'
+import { BerthError } from '../../../shared/errors.js'
 import { Firewall, type FirewallRule, type GetFirewallResponse } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
-import { fieldName } from '../../http/refusal.js'
 import { ifRevisionOf, revisionEtag } from '../../http/if-match.js'
-import { numeric, restricts, trimmed } from '../../http/normalize.js'
 import { envelopeAround } from '../../http/reply.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
+import {
+  describeFirewall,
+  FirewallBodySchema,
+  planFirewall,
+  RuleSchema,
+  type FirewallBody,
+} from '../guests/firewall-body.js'
 import { changeSetting, type ChangedSetting } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
 
-const optional = Type.Optional
-const { directions, protocols, actions, networks } = firewallWords
-
-const ruleFields = {
-  direction: oneOf(directions, 'Side that opens the connection. `in`: the remote side. `out`: the container.'),
-  protocol: oneOf(protocols, 'Protocol of the matched packets. `icmp` includes ICMP and ICMPv6.'),
-  action: oneOf(actions),
-}
-const sourceIp =
-  'Address of the remote side (the side that is not the container), in both directions: one address, a CIDR or a range `A-B`. Empty: any address.'
-const port = 'Destination port: `80`, `80,443` or `1000-2000`, only for tcp and udp. Empty: any port.'
-
-const RuleSchema = Type.Object(
-  {
-    id: Type.String(),
-    ...ruleFields,
-    network: oneOf(networks),
-    source_ip: Type.String({ description: sourceIp }),
-    port: Type.String({ description: port }),
-    description: Type.String(),
-  },
-  { title: 'FirewallRule' },
-)
+const { actions } = firewallWords
+type Words = typeof firewallWords
 
 const FirewallSchema = Type.Object(
   {
@@ -48,45 +31,6 @@ const FirewallSchema = Type.Object(
   { title: 'Firewall' },
 )
 export type FirewallRow = Static<typeof FirewallSchema>
-
-/** Maximum length of texts. The schemas limit the number of ports in a list separately. */
-const maxText = 1024
-const text = (description: string, more: object = {}) =>
-  optional(Type.String({ ...more, maxLength: maxText, description }))
-
-const FirewallBodySchema = Type.Object(
-  {
-    enabled: Type.Boolean(),
-    default_action: optional(
-      oneOf(
-        actions,
-        'Action for connections that match no rule. Required if `enabled` is `true`. If omitted while `enabled` is `false`, it is unchanged.',
-      ),
-    ),
-    rules: optional(
-      Type.Array(
-        Type.Object({
-          id: text('Id of an existing rule. If omitted, the rule is new.', trimmed),
-          ...ruleFields,
-          network: optional(
-            oneOf(networks, 'Addresses to which the rule applies: `ipv4`, `ipv6` or `all`. Default: `all`.'),
-          ),
-          // Text of only spaces is not trimmed, so that it is rejected. Empty text would match all sources or ports.
-          source_ip: text(sourceIp),
-          port: text(port, numeric),
-          description: text('Description of the rule, on one line.'),
-        }),
-        {
-          ...restricts,
-          maxItems: networkLimits.firewallRules,
-          description: 'All rules, which replace the existing ones. If omitted, the rules are unchanged.',
-        },
-      ),
-    ),
-  },
-  { title: 'NewFirewall' },
-)
-type FirewallBody = Static<typeof FirewallBodySchema>
 
 const common = {
   path: '/containers/{id}/firewall',
@@ -173,45 +117,9 @@ async function sendFirewall(
   stored: GetFirewallResponse | undefined,
 ): Promise<ChangedSetting> {
   const firewall = planFirewall(context.body, stored?.firewall)
-  const state = firewall.enabled ? `on, default ${firewall.defaultAction}` : 'off'
-  const { length } = firewall.rules
-  const detail = `${state}, ${length} ${length === 1 ? 'rule' : 'rules'}`
+  const detail = describeFirewall(firewall)
   const change = { $case: 'firewall', value: firewall } as const
   return changeSetting(fleet, context, { change, detail, ifRevision: stored?.revision ?? 0 })
-}
-
-/** @throws {BerthError} `invalid_field`, `missing_field` */
-function planFirewall(body: FirewallBody, stored?: Firewall): Firewall {
-  if (body.enabled && body.default_action === undefined)
-    throw new BerthError('invalid', 'missing_field', 'default_action: is required if enabled is true', {
-      field: 'default_action',
-    })
-  const { default_action: defaultAction = firewallRow(stored).default_action } = body
-  const rules = body.rules ? planRules(body.rules) : (stored?.rules ?? [])
-  const checked = checkFirewall({ enabled: body.enabled, defaultAction, rules })
-  return { ...checked, rules: [...checked.rules] }
-}
-
-function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
-  rules.forEach(refuseUnknown)
-  return rules.map((rule) => ({
-    id: rule.id ?? '',
-    direction: rule.direction,
-    protocol: rule.protocol,
-    action: rule.action,
-    network: rule.network ?? 'all',
-    sourceIp: rule.source_ip ?? '',
-    port: rule.port ?? '',
-    description: rule.description ?? '',
-  }))
-}
-
-/** Rejects unknown fields: without a misspelt field, a rule would match more. @throws {BerthError} `invalid_field` */
-function refuseUnknown(rule: object, index: number): void {
-  const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
-  if (unknown === undefined) return
-  const field = `rules.${index}.${fieldName(unknown)}`
-  throw invalidField(field, `${field}: is not a field of a rule`)
 }
 
 /** Converts a firewall to a row. A container without a firewall is shown with a firewall that is off. */
@@ -227,10 +135,10 @@ export function firewallRow(firewall = Firewall.create()): FirewallRow {
 function ruleRow(rule: FirewallRule): FirewallRow['rules'][number] {
   return {
     id: rule.id,
-    direction: rule.direction as (typeof directions)[number],
-    protocol: rule.protocol as (typeof protocols)[number],
-    action: rule.action as (typeof actions)[number],
-    network: rule.network as (typeof networks)[number],
+    direction: rule.direction as Words['directions'][number],
+    protocol: rule.protocol as Words['protocols'][number],
+    action: rule.action as Words['actions'][number],
+    network: rule.network as Words['networks'][number],
     source_ip: rule.sourceIp,
     port: rule.port,
     description: rule.description,

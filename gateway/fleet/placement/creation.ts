@@ -17,6 +17,8 @@ export interface CreationOptions {
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
 }
 
+const noSettings = { firewall: undefined, backupSchedule: undefined }
+
 /** Refusals of hosts, by host id. */
 type Refusals = Map<string, BerthError>
 
@@ -80,11 +82,12 @@ export class GuestCreator {
 
   async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
     const { hostId, id, uuid, name } = reservation
-    const { operationId, spec, requestedBy, backup } = request
-    const create = { id, uuid, name, spec, overcommit: this.options.ratios }
+    const { operationId, spec, requestedBy, backup, settings = {} } = request
+    const create = { id, uuid, name, spec, overcommit: this.options.ratios, ...noSettings, ...settings }
     const order = backup
       ? ({ $case: 'createFromBackup', value: { create, ...backup, generation: 0, former: undefined } } as const)
       : ({ $case: 'create', value: create } as const)
+    await this.#prepare(request, reservation, repeated)
     try {
       const response = await this.options.fleet
         .agent(hostId)
@@ -95,6 +98,16 @@ export class GuestCreator {
       // Only a clear refusal by the agent frees the reservation. After other errors, the guest possibly exists. A later
       // sweep frees the reservation if no host reports the guest.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
+      throw error
+    }
+  }
+
+  /** Calls `prepare` of the request. If it fails, the reservation of a new guest is freed. */
+  async #prepare({ prepare }: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<void> {
+    try {
+      await prepare?.(reservation)
+    } catch (error) {
+      if (!repeated) await this.#release(reservation)
       throw error
     }
   }

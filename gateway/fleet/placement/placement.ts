@@ -37,7 +37,7 @@ export interface Placed {
   readonly changes: RoomChanges
 }
 
-type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId' | 'backup'>
+type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId' | 'backup' | 'settings'>
 type MovingGuest = Pick<GuestView, 'hostId' | 'guest'>
 
 interface TargetRequest {
@@ -60,13 +60,14 @@ export class Placement {
    * @throws {BerthError} as `planPlacement`
    */
   placeNew(
-    { operationId, spec, hostId: wanted, backup }: NewGuest,
+    { operationId, spec, hostId: wanted, backup, settings }: NewGuest,
     rooms: ReservedRooms,
     isExcluded: (hostId: string) => boolean = () => false,
   ): Placed | undefined {
     const { candidates, counted, changes } = this.#read(rooms, operationId)
     const neighbors = this.#neighborsOf({ rules: spec.placement ?? noPlacement }, counted)
-    const facts = { ratios: this.options.ratios, hostId: wanted, neighbors, isFromBackup: backup !== undefined }
+    const [isFromBackup, hasSettings] = [backup !== undefined, settings !== undefined]
+    const facts = { ratios: this.options.ratios, hostId: wanted, neighbors, isFromBackup, hasSettings }
     const hostIds = planPlacement(spec, candidates, facts).filter((id) => !isExcluded(id))
     const reserved = rooms.get(operationId)?.hostId
     const hostId = hostIds.find((id) => id === reserved) ?? hostIds[0]

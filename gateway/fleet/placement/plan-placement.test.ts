@@ -238,6 +238,13 @@ describe('the placement of a new guest', () => {
     expect(planPlacement(spec({ placement }), candidates, facts)).to.deep.equal(['c', 'b'])
   })
 
+  it('chooses a host whose agent can create guests with a firewall or a backup schedule', () => {
+    const modern = { description: { ...describe_({}), features: ['create-settings'] } }
+    const facts = { ratios, hasSettings: true }
+    expect(planPlacement(spec(), [candidate('a'), candidate('b', modern)], facts)).to.deep.equal(['b'])
+    expect(() => planPlacement(spec(), [candidate('a')], facts)).to.throw('a is too old for a firewall')
+  })
+
   it('lists all suitable hosts, beginning with the least loaded host', () => {
     const candidates = [
       candidate('a', {}, { ramMb: 900 }),

@@ -35,6 +35,8 @@ interface PlacementFacts {
   readonly neighbors?: Neighbors
   /** True if the disk of the guest is restored from a backup, so that its template is not needed. */
   readonly isFromBackup?: boolean
+  /** True if the new guest has a firewall or a backup schedule from its creation on. */
+  readonly hasSettings?: boolean
 }
 
 /**
@@ -49,7 +51,7 @@ export function planPlacement(
   spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'> &
     Partial<Pick<GuestSpec, 'tags' | 'importId'>>,
   candidates: readonly Candidate[],
-  { ratios, hostId, neighbors = noNeighbors, isFromBackup = false }: PlacementFacts,
+  { ratios, hostId, neighbors = noNeighbors, isFromBackup = false, hasSettings = false }: PlacementFacts,
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
@@ -60,6 +62,7 @@ export function planPlacement(
     [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
     ...sourceConditions(spec, isFromBackup, named[0]),
     [({ host }) => keepsTags(host, spec.tags), () => cannotLabel(named[0]?.host.name)],
+    [({ host }) => !hasSettings || keepsSettings(host), () => cannotSet(named[0]?.host.name)],
     ...ruleConditions(spec.placement, neighbors),
     [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
   ] satisfies Condition[]
@@ -95,6 +98,11 @@ function backupConditions(first: Candidate | undefined): Condition[] {
 /** False if the host would ignore the tags of a new guest, because its agent does not know them. */
 function keepsTags({ description }: HostView, tags: readonly string[] = []): boolean {
   return tags.length === 0 || (description?.features.includes('create-tags') ?? false)
+}
+
+/** False if the host would ignore the firewall and the backup schedule of a new guest. */
+function keepsSettings({ description }: HostView): boolean {
+  return description?.features.includes('create-settings') ?? false
 }
 
 /** Conditions of a guest's placement rules. The first one excludes agents that would lose the rules. */
@@ -229,6 +237,11 @@ type GuestMarks = Partial<Pick<Guest, 'labels' | 'deletion'>> & { readonly place
 /** Error for a host whose agent is too old for labels of guests. */
 export function cannotLabel(name: string | undefined): BerthError {
   const message = `the agent of ${name ?? 'the host'} is too old for the labels, the placement rules or the deletion of this container: upgrade it first`
+  return new BerthError('conflict', 'agent_outdated', message)
+}
+
+function cannotSet(name: string | undefined): BerthError {
+  const message = `the agent of ${name ?? 'the host'} is too old for a firewall or a backup schedule at the creation: upgrade it first`
   return new BerthError('conflict', 'agent_outdated', message)
 }
 

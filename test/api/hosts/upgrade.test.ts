@@ -140,6 +140,7 @@ describe('an upgrade of one host over HTTP', () => {
       'create-tags',
       'create-from-backup',
       'confirm-owners',
+      'create-settings',
     ])
   })
 

@@ -70,6 +70,8 @@ export function createRequest(id: number, name: string, spec: Partial<GuestSpec>
     name,
     spec: { ...plainSpec, ...spec },
     overcommit: undefined,
+    firewall: undefined,
+    backupSchedule: undefined,
   }
 }
 

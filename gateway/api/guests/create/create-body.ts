@@ -6,11 +6,13 @@ import {
   sshPasswordRule,
   templateIdPattern,
 } from '../../../../shared/guest-rules.js'
+import { NewBackupScheduleSchema } from '../backup-schedule-body.js'
 import { DevicesSchema } from '../device-schema.js'
+import { FirewallBodySchema } from '../firewall-body.js'
 import { tagsSchema } from '../label-row.js'
 import { PlacementSchema } from '../placement-row.js'
 import { VirtualizationSchema } from '../guest-row.js'
-import { trimmed } from '../../../http/normalize.js'
+import { trimmed, zeroIsAbsent } from '../../../http/normalize.js'
 import { oneOf } from '../../../http/schema.js'
 import {
   ExpirySchema,
@@ -116,6 +118,17 @@ export const CreateBodySchema = Type.Object(
     devices: optional(DevicesSchema),
     placement: optional(PlacementSchema),
     tags: optional(tagsSchema('Tags of the container. Sub-users see them.')),
+    owner_id: optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: Number.MAX_SAFE_INTEGER,
+        ...zeroIsAbsent,
+        description:
+          'Id of the sub-user who gets the container. The caller needs the scope `subuser:update` and all permissions of the sub-user, as for `PATCH /sub-users/{id}`.',
+      }),
+    ),
+    firewall: optional(FirewallBodySchema),
+    backup_schedule: optional(NewBackupScheduleSchema),
     user_data: optional(
       Type.String({
         maxLength: maxUserDataLength,

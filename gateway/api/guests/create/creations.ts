@@ -9,6 +9,7 @@ import { checkMayAllowDevices } from '../device-schema.js'
 import type { CreateBody } from './create-body.js'
 import { statusOf } from '../../../fleet/guest-status.js'
 import { GuestStatusSchema } from '../guest-row.js'
+import { planInitialSettings, type InitialSettingParts, type InitialSettings } from './initial-settings.js'
 import { planCreate } from './plan-create.js'
 import type { Os } from './plan-login.js'
 
@@ -31,7 +32,7 @@ export const CreatedSchema = Type.Object(
 export type CreatedContainer = Static<typeof CreatedSchema> & { hostId: string }
 
 /** A creation that has passed all checks of the gateway. */
-export interface PlannedCreation {
+export interface PlannedCreation extends InitialSettings {
   readonly name: string
   readonly spec: GuestSpec
   readonly hostId?: string
@@ -39,7 +40,7 @@ export interface PlannedCreation {
   readonly backup?: CreationBackup
 }
 
-export interface CreationParts {
+export interface CreationParts extends InitialSettingParts {
   readonly fleet: Fleet
   readonly time: TimeFormat
 }
@@ -47,14 +48,15 @@ export interface CreationParts {
 /**
  * Checks a creation without changing anything.
  * @param options `hasTemplate`: false if the disk is made from a backup. The template need not exist then
- * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`
+ * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`, `not_found`,
+ * `backup_target_missing`
  */
-export function checkCreation(
-  { fleet, time }: CreationParts,
+export async function checkCreation(
+  { fleet, time, ...parts }: CreationParts,
   body: CreateBody,
   caller: Principal,
   { hasTemplate = true }: { readonly hasTemplate?: boolean } = {},
-): PlannedCreation {
+): Promise<PlannedCreation> {
   checkMayAllowDevices(caller, body.devices)
   const { name, spec: planned } = planCreate(body, time, osOf(fleet.view, body.template_id))
   // A container whose expiry is in the past is created, but not started.
@@ -62,17 +64,19 @@ export function checkCreation(
   const spec = { ...planned, start: planned.start && !isOver }
   if (body.host_id !== undefined && body.host_id !== '') getNamedHost(fleet.view, body.host_id)
   if (hasTemplate) checkTemplate(fleet.view, spec.templateId)
-  return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}) }
+  const initial = await planInitialSettings(parts, body, caller)
+  return { name, spec, ...(body.host_id ? { hostId: body.host_id } : {}), ...initial }
 }
 
 /** Queues the creation and waits until the fleet view shows the container. */
 export async function orderCreation(
   { fleet }: CreationParts,
-  planned: PlannedCreation,
+  { note, ...planned }: PlannedCreation,
   { caller, operationId }: { readonly caller: Principal; readonly operationId: string },
 ): Promise<CreatedContainer> {
   const creation = await fleet.createGuest({ operationId, requestedBy: caller.user, ...planned })
   await fleet.reached(creation.hostId, creation.response.revision)
+  if (creation.response.guest) await note(creation.response.guest)
   return createdRow(creation, operationId)
 }
 

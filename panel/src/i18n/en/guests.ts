@@ -168,8 +168,6 @@ export const guests = {
   'create.of': 'Creating {{name}}',
   'create.progress': 'Progress',
   'create.failed': 'The guest could not be created.',
-  'create.notProtected': 'The firewall could not be set, so the guest was not started',
-  'create.notStarted': 'The guest could not be started',
   'create.passwordOnce': 'Copy this password now. It won’t be shown again.',
   'create.copyPassword': 'Copy the password',
   'create.back': 'Back to the form',

@@ -168,8 +168,6 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'create.of': '正在创建 {{name}}',
   'create.progress': '进度',
   'create.failed': '实例创建失败。',
-  'create.notProtected': '无法设置防火墙，因此未启动实例',
-  'create.notStarted': '无法启动实例',
   'create.passwordOnce': '密码只显示这一次，请妥善保存。',
   'create.copyPassword': '复制密码',
   'create.back': '返回表单',

@@ -35,9 +35,14 @@ describe('the request of the form for a new guest', () => {
     })
   })
 
-  it('does not start a guest whose firewall must be set first', () => {
-    expect(planRequest(emptyForm)).not.to.have.property('start')
-    expect(planRequest({ ...emptyForm, firewall: 'closed' })).to.include({ start: false })
+  it('contains the owner, the firewall and daily backups if they are chosen', () => {
+    const request = planRequest({ ...emptyForm, owner: '7', firewall: 'web', backupTarget: 'disk' })
+    expect(request).to.deep.include({
+      owner_id: 7,
+      backup_schedule: { interval_hours: 24, time: '03:00', retention: 7, target_id: 'disk' },
+    })
+    expect(request.firewall).to.include({ enabled: true, default_action: 'DROP' })
+    expect(planRequest(emptyForm)).not.to.have.any.keys('owner_id', 'firewall', 'backup_schedule', 'start')
   })
 
   it('contains first-boot data only for virtual machines', () => {

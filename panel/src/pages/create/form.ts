@@ -1,6 +1,6 @@
 import type { CreateGuest } from '../../api/types.ts'
 import { hasRules, placementForm, planPlacement, type PlacementForm } from '../../guests/placement.ts'
-import type { FirewallPreset } from '../../guests/firewall-presets.ts'
+import { presetFirewall, type FirewallPreset } from '../../guests/firewall-presets.ts'
 import { splitWords } from '../../ui/words.ts'
 
 /** Content of the form for a new guest. `planRequest` converts it to a request. */
@@ -73,6 +73,8 @@ export const sizes = [
   { id: 'XL', vcpu: 8, ramMb: 8192, diskGb: 80 },
 ] as const
 
+const dailyBackups = { interval_hours: 24, time: '03:00', retention: 7 } as const
+
 /** Converts the form's content to the request for one guest. Fields without a value are omitted. */
 export function planRequest(form: CreateForm): CreateGuest {
   const when = <T>(given: boolean, fields: T): T | object => (given ? fields : {})
@@ -83,8 +85,6 @@ export function planRequest(form: CreateForm): CreateGuest {
     vcpu: form.vcpu,
     ram_mb: form.ramMb,
     disk_gb: form.diskGb,
-    // The panel starts the guest after it has set the firewall.
-    ...when(form.firewall !== '', { start: false }),
     ...when(form.host !== '', { host_id: form.host }),
     assign_nat: form.ports > 0,
     ...when(form.ports > 0, { port_mapping_count: form.ports }),
@@ -99,6 +99,9 @@ export function planRequest(form: CreateForm): CreateGuest {
     snapshot_limit: form.snapshots,
     ...when(hasRules(form.placement), { placement: planPlacement(form.placement) }),
     ...when(form.tags.trim() !== '', { tags: splitWords(form.tags) }),
+    ...when(form.owner !== '', { owner_id: Number(form.owner) }),
+    ...when(form.backupTarget !== '', { backup_schedule: { ...dailyBackups, target_id: form.backupTarget } }),
+    ...(form.firewall === '' ? {} : { firewall: presetFirewall(form.firewall) }),
     ...when(form.virtualization === 'kvm' && form.userData.trim() !== '', { user_data: form.userData }),
   }
 }

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { BerthError, conflict } from '../../../shared/errors.js'
-import type { BackupParts } from './targets.js'
+import { BerthError, conflict } from '../../shared/errors.js'
+import type { BackupTargets } from '../backups/targets.js'
 
 export const TargetIdSchema = Type.String({
   maxLength: 64,
@@ -9,7 +9,7 @@ export const TargetIdSchema = Type.String({
 
 /** @throws {BerthError} `missing_field` if no target is named and several exist, `backup_target_missing` */
 export async function targetIdFor(
-  { targets }: Pick<BackupParts, 'targets'>,
+  { targets }: { readonly targets: Pick<BackupTargets, 'list'> },
   wanted: string | undefined,
 ): Promise<string> {
   const known = await targets.list()
