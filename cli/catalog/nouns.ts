@@ -25,6 +25,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   'login-log': 'logins and failed attempts',
   'login-setting': 'login settings',
   maintenance: 'announced maintenance of hosts',
+  passkey: 'passkeys of the own account; needs a session of a browser',
   port: 'port mappings of guests',
   'public-url': 'public URL of the panel',
   routing: 'ports and public addresses of hosts',

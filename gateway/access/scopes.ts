@@ -81,7 +81,11 @@ export const authorize: Authorize = (caller, scope) => {
     throw new BerthError('forbidden', 'insufficient_scope', 'only available with a login session, not with an API key')
   }
   if (caller.kind === 'session' && caller.mustEnrol)
-    throw new BerthError('forbidden', 'two_factor_required', 'set up a second factor first: POST /account/totp')
+    throw new BerthError(
+      'forbidden',
+      'two_factor_required',
+      'set up a second factor first: POST /account/totp or POST /account/passkeys',
+    )
   if (scope === 'any' || coversScope(caller.scopes, scope)) return
   throw new BerthError('forbidden', 'insufficient_scope', `this request requires the scope ${scope}`)
 }

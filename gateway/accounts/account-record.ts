@@ -9,6 +9,25 @@ export interface TotpRecord {
   readonly recovery: readonly string[]
 }
 
+/** A public key whose private half a browser, a phone or a security key holds. */
+export interface PasskeyRecord {
+  /** Id of the credential, in base64url. */
+  readonly id: string
+  /** Unique among the passkeys of the account, ignoring case. */
+  readonly name: string
+  /** Public key in the format COSE, in base64url. */
+  readonly publicKey: string
+  /** Number of uses, according to the authenticator. 0: it does not count. */
+  readonly counter: number
+  /** Ways to reach the authenticator, such as `usb`. Browsers use them as hints. */
+  readonly transports: readonly string[]
+  /** `RelyingParty.id` for which the passkey was created. */
+  readonly partyId: string
+  readonly createdAtMs: number
+  /** Time of the last use. 0: it was never used. */
+  readonly usedAtMs: number
+}
+
 export interface LinkRecord {
   /** SHA-256 of the link's token, see `digestToken`. */
   readonly digest: string
@@ -27,6 +46,9 @@ interface AccountBase {
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
+  readonly passkeys?: readonly PasskeyRecord[]
+  /** SHA-256, in hexadecimal, of each unused recovery code of an account with passkeys and without `totp`. */
+  readonly recovery?: readonly string[]
   /** IANA name of the time zone in which the panel shows times. Absent: the time zone of the browser. */
   readonly timeZone?: string
   /** Link to set a new password. Absent: no link was created, or it was used. */

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { StoredDocument } from '../store/document.js'
 import type { Store } from '../store/store.js'
 import type { Account } from './account-record.js'
+import { hasSecondFactor } from './second-factors.js'
 
 export const twoFactorRules = ['none', 'admins', 'all'] as const
 
@@ -18,8 +19,8 @@ export class AccountSettings {
   }
 
   /** True if the account must set up a second factor before it may do anything else. */
-  mustEnrol({ kind, totp }: Account): boolean {
+  mustEnrol(account: Account): boolean {
     const rule = this.requireTwoFactor.current
-    return totp === undefined && (rule === 'all' || (rule === 'admins' && kind === 'admin'))
+    return !hasSecondFactor(account) && (rule === 'all' || (rule === 'admins' && account.kind === 'admin'))
   }
 }

@@ -9,6 +9,9 @@ import { LoginLimits } from './login-limits.js'
 import { LoginLog, type LoginRetention } from './login-log.js'
 import { Logins } from './logins.js'
 import { OwnAccount } from './own-account.js'
+import { OwnPasskeys } from './own-passkeys.js'
+import { PasskeyChallenges } from './passkey-challenges.js'
+import { Passkeys } from './passkeys.js'
 import { Passwords } from './passwords.js'
 import { PendingLogins } from './pending-logins.js'
 import { SessionCookies } from './session-callers.js'
@@ -35,6 +38,8 @@ export interface Accounts {
   readonly logins: Logins
   readonly loginLog: LoginLog
   readonly own: OwnAccount
+  readonly passkeys: Passkeys
+  readonly ownPasskeys: OwnPasskeys
   readonly admins: Admins
   readonly sshKeys: SshKeys
   readonly callers: SessionCallers
@@ -51,7 +56,9 @@ export function createAccounts({ store, secret, retention, log }: AccountsOption
   const devices = new KnownDevices(secret)
   const twoFactor = new TwoFactor(secret)
   const pending = new PendingLogins(store)
-  const parts = { store, accounts, passwords, sessions, pending, limits, devices, twoFactor, log: loginLog }
+  const passkeys = new Passkeys(new PasskeyChallenges(store))
+  const shared = { store, accounts, passwords, sessions, pending, limits }
+  const parts = { ...shared, devices, twoFactor, passkeys, log: loginLog }
   const logins = new Logins(parts)
   return {
     accounts,
@@ -62,6 +69,8 @@ export function createAccounts({ store, secret, retention, log }: AccountsOption
     logins,
     loginLog,
     own: new OwnAccount({ ...parts, logins }),
+    passkeys,
+    ownPasskeys: new OwnPasskeys(parts),
     admins: new Admins(parts),
     sshKeys: new SshKeys(store, accounts),
     callers: new SessionCookies(sessions, csrf, settings),

@@ -14,6 +14,7 @@ import type { AccountStore, AccountTransaction } from './account-store.js'
 import type { LoginLog } from './login-log.js'
 import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
 import { checkAdminLeft } from './plan-admins.js'
+import { withoutSecondFactors } from './second-factors.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
 /** New administrators are rare, so all of them share one account in the queue for password hashes (see `FairGate`). */
@@ -106,7 +107,7 @@ export class Admins {
     const admin = await this.parts.accounts.change(
       'admin',
       found.id,
-      (now) => withoutSessions({ ...withoutSecondFactor(now), passwordHash: '', disabled: false, link }),
+      (now) => withoutSessions({ ...withoutSecondFactors(now), passwordHash: '', disabled: false, link }),
       (multi) => this.#index(multi, link, found.id),
     )
     return { admin, token }
@@ -246,11 +247,6 @@ function leadsTo(admin: AdminAccount, digest: string): boolean {
 
 function isOpen({ link, disabled }: AdminAccount): boolean {
   return !disabled && link !== undefined && link.expiresAtMs > steadyClock.now()
-}
-
-function withoutSecondFactor(admin: AdminAccount): AdminAccount {
-  const { totp: _, ...rest } = admin
-  return rest
 }
 
 /** @throws {BerthError} `invalid_field` */

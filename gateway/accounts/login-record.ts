@@ -1,4 +1,4 @@
-export const loginMethods = ['password', 'totp', 'recovery_code', 'setup_link', 'access_code'] as const
+export const loginMethods = ['password', 'totp', 'recovery_code', 'passkey', 'setup_link', 'access_code'] as const
 export type LoginMethod = (typeof loginMethods)[number]
 
 /** The reason why a login failed. Administrators see it, the client does not. */
@@ -9,6 +9,7 @@ export const loginReasons = [
   'disabled',
   'code_required',
   'wrong_code',
+  'wrong_passkey',
   'expired',
   'rate_limited',
 ] as const

@@ -1,15 +1,18 @@
-import { BerthError } from '../../shared/errors.js'
+import { BerthError, conflict } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import { sourceOf } from '../../shared/source-address.js'
 import type { LoginStep } from './plan-login-limits.js'
-import { isUsable, rootAccountOf, type Account } from './account-record.js'
+import { isUsable, rootAccountOf, type Account, type AccountKind } from './account-record.js'
 import type { AccountStore } from './account-store.js'
 import type { KnownDevices } from './known-devices.js'
 import type { CountedAttempt, LoginLimits, Trier } from './login-limits.js'
 import type { LoginLog } from './login-log.js'
 import { loggedAgent, loggedName, type LoginMethod, type LoginReason } from './login-record.js'
 import type { PasswordClaim, Passwords } from './passwords.js'
-import type { PendingLogins } from './pending-logins.js'
+import { accountIdIn, notePasskeyUse, type GivenPasskey, type PasskeyOptions, type Passkeys } from './passkeys.js'
+import type { PendingLogin, PendingLogins } from './pending-logins.js'
+import type { RelyingParty } from './relying-party.js'
+import { hasSecondFactor } from './second-factors.js'
 import type { Device } from './session-record.js'
 import type { NewSession, Sessions } from './sessions.js'
 import type { SecondFactor, TwoFactor } from './two-factor.js'
@@ -22,6 +25,7 @@ export interface LoginParts {
   readonly limits: LoginLimits
   readonly devices: KnownDevices
   readonly twoFactor: TwoFactor
+  readonly passkeys: Passkeys
   readonly log: LoginLog
 }
 
@@ -46,6 +50,9 @@ export interface LoggedIn {
 /** The password was correct, and a second factor is required. */
 export interface CodeWanted {
   readonly pendingToken: string
+  /** True if the account has an authenticator app. */
+  readonly hasApp: boolean
+  readonly hasPasskey: boolean
 }
 
 /** Logs users in: counts, checks and records each attempt, and begins the session. */
@@ -82,14 +89,15 @@ export class Logins {
       .catch((error: unknown) => this.#giveUp(about, attempt, error))
     const reason = reasonOf(account, matches)
     if (account === undefined || reason !== '') throw await this.#refuse(about, reason || 'unknown_user')
-    if (account.totp === undefined) {
+    if (!hasSecondFactor(account)) {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
     // The counters are reset only after a correct code. Otherwise, attackers with the password could guess many codes.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
-    return { pendingToken: await this.parts.pending.begin(account, keep) }
+    const pendingToken = await this.parts.pending.begin(account, keep)
+    return { pendingToken, hasApp: account.totp !== undefined, hasPasskey: (account.passkeys ?? []).length > 0 }
   }
 
   /**
@@ -99,19 +107,53 @@ export class Logins {
    */
   async second(pendingToken: string, given: SecondFactor, place: LoginPlace): Promise<LoggedIn> {
     const pending = await this.parts.pending.try(pendingToken)
-    const account = pending && (await this.parts.accounts.find(pending.accountId))
-    if (!pending || !account || account.generation !== pending.generation) throw loginExpired()
-    if (!isUsable(account, steadyClock.now())) throw loginExpired()
-    const method = 'code' in given ? 'totp' : 'recovery_code'
+    if (!pending) throw loginExpired()
+    const account = await this.#accountOf(pending)
+    const method = methodOf(given)
     const about = { username: account.username, account, place, method } as const
     const trier = this.#trierOf(account.username, account, place)
     const { limits } = this.parts
     const attempt = await this.#counted(about, () => limits.enter(trier, stepOf(given)))
     const used = await this.useSecondFactor(account, given)
-    if (!used || !(await this.parts.pending.end(pending.digest))) throw await this.#refuse(about, 'wrong_code')
+    if (!used || !(await this.parts.pending.end(pending.digest))) throw await this.#refuse(about, reasonFor(given))
     await attempt.succeeded()
     await limits.completed(trier)
     return this.#begin({ ...about, account: used }, pending.keep)
+  }
+
+  /** Options for a passkey in the second step of a login. @throws {BerthError} `login_expired`, `invalid_state` */
+  async passkeyOptions(pendingToken: string, party: RelyingParty): Promise<PasskeyOptions> {
+    const pending = await this.parts.pending.peek(pendingToken)
+    if (!pending) throw loginExpired()
+    const account = await this.#accountOf(pending)
+    if (!account.passkeys?.length) throw conflict('invalid_state', 'the account has no passkey')
+    return this.parts.passkeys.optionsToLogIn(account, party)
+  }
+
+  /**
+   * Logs in with a passkey instead of the password. The authenticator must have verified the user.
+   * @throws {BerthError} `login_failed`, `rate_limited`, `store_unavailable`
+   */
+  async withPasskey(given: GivenPasskey, keep: boolean, place: LoginPlace): Promise<LoggedIn> {
+    const { accounts, limits } = this.parts
+    const accountId = accountIdIn(given.passkey)
+    const account = accountId === 0 ? undefined : await accounts.find(accountId)
+    const username = account?.username ?? ''
+    const about = { username, account, place, method: 'passkey' } as const
+    const attempt = await this.#counted(about, () => limits.enter(this.#trierOf(username, account, place), 'passkey'))
+    const used = account && (await this.#usePasskey(account, given, 'login'))
+    if (!used) throw await this.#refuse(about, account ? 'wrong_passkey' : 'unknown_user')
+    if (!isUsable(used, steadyClock.now())) throw await this.#refuse(about, used.disabled ? 'disabled' : 'expired')
+    await attempt.succeeded()
+    return this.#begin({ ...about, account: used }, keep)
+  }
+
+  /** @throws {BerthError} `login_expired` */
+  async #accountOf(pending: PendingLogin): Promise<Account> {
+    const account = await this.parts.accounts.find(pending.accountId)
+    if (!account || account.generation !== pending.generation) throw loginExpired()
+    if (!isUsable(account, steadyClock.now())) throw loginExpired()
+    return account
   }
 
   /**
@@ -119,12 +161,23 @@ export class Logins {
    * @returns the changed account; `undefined`: the code is wrong
    */
   async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {
-    const { accounts, twoFactor } = this.parts
+    if ('passkey' in given) return this.#usePasskey(account, given, 'second')
+    return this.#change(account, (now) => this.parts.twoFactor.use(now, given))
+  }
+
+  /** Checks a passkey and stores its counter. @returns the changed account; `undefined`: the passkey is wrong */
+  async #usePasskey(account: Account, given: GivenPasskey, purpose: 'login' | 'second'): Promise<Account | undefined> {
+    const used = await this.parts.passkeys.use(account, given, purpose)
+    return used && this.#change(account, (now) => notePasskeyUse(now, used))
+  }
+
+  /** Changes an account unless `plan` returns `undefined`. */
+  async #change(account: Account, plan: (now: Account) => Account | undefined): Promise<Account | undefined> {
     try {
-      return await accounts.change(account.kind, account.id, (now) => {
-        const totp = twoFactor.use(now, given)
-        if (totp === undefined) throw loginFailed('totp')
-        return { ...now, totp }
+      return await this.parts.accounts.change<AccountKind>(account.kind, account.id, (now) => {
+        const changed = plan(now)
+        if (changed === undefined) throw loginFailed('totp')
+        return changed
       })
     } catch (error) {
       if (error instanceof BerthError && error.code === 'login_failed') return undefined
@@ -210,13 +263,23 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
+function methodOf(given: SecondFactor): LoginMethod {
+  if ('passkey' in given) return 'passkey'
+  return 'code' in given ? 'totp' : 'recovery_code'
+}
+
+function reasonFor(given: SecondFactor): LoginReason {
+  return 'passkey' in given ? 'wrong_passkey' : 'wrong_code'
+}
+
 /** Attempts with recovery codes count separately: a recovery code must work even while others guess TOTP codes. */
 export function stepOf(given: SecondFactor): LoginStep {
+  if ('passkey' in given) return 'passkey'
   return 'code' in given ? 'code' : 'recovery'
 }
 
 function loginFailed(method: LoginMethod): BerthError {
-  const what = method === 'password' ? 'user name or password' : 'code'
+  const what = method === 'password' ? 'user name or password' : method === 'passkey' ? 'passkey' : 'code'
   return new BerthError('unauthenticated', 'login_failed', `wrong ${what}`)
 }
 

@@ -8,8 +8,9 @@ import type { KnownDevices } from './known-devices.js'
 import type { LoginLimits } from './login-limits.js'
 import { stepOf, type LoggedIn, type LoginPlace, type Logins } from './logins.js'
 import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
+import { hasSecondFactor, withoutTotp, withRecovery } from './second-factors.js'
 import type { Session, Sessions } from './sessions.js'
-import type { SecondFactor, TwoFactor } from './two-factor.js'
+import type { CodeFactor, TwoFactor } from './two-factor.js'
 
 /** Time limit in ms for the set-up of a second factor. */
 const enrolmentMs = 10 * 60_000
@@ -26,7 +27,7 @@ export interface OwnAccountParts {
 }
 
 /** A credential with which users confirm a change of their own account. */
-export type Proof = { readonly password: string } | SecondFactor
+export type Proof = { readonly password: string } | CodeFactor
 
 /** Changes of users to their own accounts. All methods can throw BerthError `store_unavailable`. */
 export class OwnAccount {
@@ -101,7 +102,8 @@ export class OwnAccount {
     const { totp, codes } = twoFactor.begin(sealed, step)
     const loggedIn = await this.#restart(session, place, (now) => {
       refuseSecond(now)
-      return { ...now, totp }
+      const { recovery: _replaced, ...rest } = now
+      return { ...rest, totp }
     })
     await store.run('complete the setup of a second factor', (client) => client.del(this.#enrolmentKey(account.id)))
     return { codes, loggedIn }
@@ -117,8 +119,8 @@ export class OwnAccount {
     const { recovery, codes } = twoFactor.makeRecoveryCodes()
     await accounts.change<AccountKind>(account.kind, account.id, (now) => {
       if (now.generation !== account.generation) throw notFound('session')
-      if (now.totp === undefined) throw noSecondFactor()
-      return { ...now, totp: { ...now.totp, recovery } }
+      if (!hasSecondFactor(now)) throw noSecondFactor()
+      return withRecovery(now, recovery)
     })
     return codes
   }
@@ -137,12 +139,11 @@ export class OwnAccount {
     })
   }
 
-  /** Removes the second factor and ends all other sessions. @throws {BerthError} `invalid_state` */
+  /** Removes the authenticator app and ends all other sessions. @throws {BerthError} `invalid_state` */
   async removeTwoFactor(session: Session, place: LoginPlace): Promise<LoggedIn> {
     return this.#restart(session, place, (now) => {
       if (now.totp === undefined) throw noSecondFactor()
-      const { totp: _, ...rest } = now
-      return rest
+      return withoutTotp(now)
     })
   }
 

@@ -47,6 +47,14 @@ export class PendingLogins {
     return { ...(JSON.parse(text) as Omit<PendingLogin, 'digest'>), digest }
   }
 
+  /** Finds a pending login without counting an attempt. @throws {BerthError} `store_unavailable` */
+  async peek(token: string): Promise<PendingLogin | undefined> {
+    if (!isToken(token)) return undefined
+    const digest = digestToken(token)
+    const text = await this.store.run('look up a login', (client) => client.get(this.#key(digest)))
+    return text === null ? undefined : { ...(JSON.parse(text) as Omit<PendingLogin, 'digest'>), digest }
+  }
+
   /**
    * Removes a pending login.
    * @returns false if it no longer existed, so that only one of two concurrent requests continues

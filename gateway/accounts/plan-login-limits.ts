@@ -8,7 +8,7 @@ const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
 /** Kinds of credentials. Each has its own counter, because a correct password must not reset the counter of codes. */
-export const loginSteps = ['password', 'code', 'recovery'] as const
+export const loginSteps = ['password', 'code', 'recovery', 'passkey'] as const
 export type LoginStep = (typeof loginSteps)[number]
 
 /** Limit of attempts that share a counter. */

@@ -2,6 +2,8 @@ import { hash, hkdfSync, randomBytes } from 'node:crypto'
 import { generateSecret, generateURI, verifySync } from 'otplib'
 import { open, seal } from '../../shared/sealing.js'
 import type { Account, TotpRecord } from './account-record.js'
+import type { GivenPasskey } from './passkeys.js'
+import { recoveryOf, withRecovery } from './second-factors.js'
 
 const recoveryCodes = 10
 /** Bytes of a recovery code. A fast digest is enough, because nobody can guess 80 random bits. */
@@ -9,8 +11,11 @@ const recoveryBytes = 10
 const stepSeconds = 30
 const base32 = 'abcdefghijklmnopqrstuvwxyz234567'
 
+/** A code of an authenticator app, or a recovery code. */
+export type CodeFactor = { readonly code: string } | { readonly recoveryCode: string }
+
 /** The credential that is required in addition to the password. */
-export type SecondFactor = { readonly code: string } | { readonly recoveryCode: string }
+export type SecondFactor = CodeFactor | GivenPasskey
 
 /** Codes of authenticator apps (RFC 6238), and recovery codes for users who have lost the app. */
 export class TwoFactor {
@@ -51,13 +56,13 @@ export class TwoFactor {
     return { recovery: codes.map(digestRecoveryCode), codes }
   }
 
-  /** Returns the record after the use of a code. `undefined`: the code is wrong, or was used before. */
-  use(account: Account, given: SecondFactor): TotpRecord | undefined {
+  /** Returns the account after the use of a code. `undefined`: the code is wrong, or was used before. */
+  use<A extends Account>(account: A, given: CodeFactor): A | undefined {
+    if ('recoveryCode' in given) return useRecoveryCode(account, given.recoveryCode)
     const { totp } = account
     if (totp === undefined) return undefined
-    if ('recoveryCode' in given) return useRecoveryCode(totp, given.recoveryCode)
     const lastStep = this.findStep(this.open(totp.secret, account.id), given.code, totp.lastStep)
-    return lastStep === undefined ? undefined : { ...totp, lastStep }
+    return lastStep === undefined ? undefined : { ...account, totp: { ...totp, lastStep } }
   }
 
   /**
@@ -74,10 +79,11 @@ export class TwoFactor {
   }
 }
 
-function useRecoveryCode(totp: TotpRecord, code: string): TotpRecord | undefined {
+function useRecoveryCode<A extends Account>(account: A, code: string): A | undefined {
   const digest = digestRecoveryCode(code)
-  const recovery = totp.recovery.filter((one) => one !== digest)
-  return recovery.length < totp.recovery.length ? { ...totp, recovery } : undefined
+  const before = recoveryOf(account)
+  const recovery = before.filter((one) => one !== digest)
+  return recovery.length < before.length ? withRecovery(account, recovery) : undefined
 }
 
 /** Generates a recovery code: four groups of four characters, for example `k3vq-…`. */

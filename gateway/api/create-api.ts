@@ -96,6 +96,8 @@ import { loginLogRoutes } from './accounts/login-logs.js'
 import { loginSettingRoutes } from './accounts/login-settings.js'
 import { setupRoutes } from './accounts/setup.js'
 import { ownAccountRoutes } from './accounts/own-account.js'
+import { passkeyLoginRoutes } from './accounts/passkey-login.js'
+import { passkeyRoutes } from './accounts/passkeys.js'
 import { sshKeyRoutes } from './accounts/ssh-keys.js'
 import { twoFactorRoutes } from './accounts/two-factor.js'
 import { webhookRoutes } from './webhooks/webhooks.js'
@@ -212,6 +214,7 @@ function allRoutes(options: ApiOptions): Route[] {
   const backups = { fleet, targets: more.backupTargets, subUsers: access.subUsers, time, upkeep }
   const pages = createGuestPages({ view, time, readOwners: () => access.subUsers.owners.read() })
   const publicUrl = new PublicUrl(settings, tls)
+  const passkeys = { accounts: access.accounts, time, brand: settings.brand, publicUrl }
   return [
     ...overviewRoutes({ view, time }),
     fleetUsageRoute(fleet),
@@ -272,6 +275,8 @@ function allRoutes(options: ApiOptions): Route[] {
     ...ownAccountRoutes({ accounts: access.accounts, time }),
     ...sshKeyRoutes({ accounts: access.accounts, time }),
     ...twoFactorRoutes({ accounts: access.accounts, brand: settings.brand }),
+    ...passkeyRoutes(passkeys),
+    ...passkeyLoginRoutes(passkeys),
     ...adminRoutes({ accounts: access.accounts, time, publicUrl }),
     ...loginSettingRoutes(access.accounts.settings),
     ...sslRoutes({ tls, time }),

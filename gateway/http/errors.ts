@@ -59,6 +59,8 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'key_limit_reached',
       'account_limit_reached',
       'ssh_key_limit_reached',
+      'passkey_limit_reached',
+      'passkeys_unavailable',
       'image_in_use',
       'image_disabled',
       'swap_unsupported',

@@ -27,6 +27,7 @@ export const printableNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 export const interfacePattern = '^[^\\s/\\u0000-\\u001f]{0,15}$'
 export const gatewayNamePattern = '^[A-Za-z0-9][A-Za-z0-9-]{0,49}$'
 export const sessionIdPattern = '^[0-9a-f]{32}$'
+export const base64UrlPattern = '^[A-Za-z0-9_-]*$'
 
 const templateId = 'must be an id of lower-case letters, digits, "." and "-"'
 const printableLine = 'must be printable characters on one line'
@@ -54,6 +55,7 @@ const rules: Readonly<Record<string, string>> = {
   [interfacePattern]: 'must be the name of an interface, at most 15 characters',
   [gatewayNamePattern]: 'must be 1 to 50 letters, digits and "-", starting with a letter or digit',
   [sessionIdPattern]: 'must be 32 hexadecimal digits in lower case',
+  [base64UrlPattern]: 'must be base64url text without padding',
 }
 
 /** @returns undefined if no request schema contains the pattern */

@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import { BerthError } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { roleOf, type AdminAccount } from '../../accounts/account-record.js'
+import { hasSecondFactor } from '../../accounts/second-factors.js'
 import type { LastLogin } from '../../accounts/login-log.js'
 import { isUnbounded, type Principal } from '../../access/principal.js'
 import { checkMayGive, roles, type Role } from '../../access/roles.js'
@@ -189,7 +190,7 @@ function adminRow(admin: AdminAccount, last: LastLogin | undefined, time: TimeFo
     username: admin.username,
     role: roleOf(admin),
     disabled: admin.disabled,
-    two_factor: admin.totp !== undefined,
+    two_factor: hasSecondFactor(admin),
     invited: admin.link !== undefined && admin.link.expiresAtMs > Date.now(),
     created_at: time.format(admin.createdAtMs),
     last_login: time.format(last?.atMs ?? 0),

@@ -18,8 +18,15 @@ export const StepSchema = Type.Object(
     kind: Type.Optional(oneOf(kinds)),
     otp: Type.Optional(
       Type.Boolean({
-        description: '`true`: the login is not complete. Send a code to `POST /login/otp` within 5 minutes.',
+        description:
+          '`true`: the login is not complete. Send a code to `POST /login/otp`, or a passkey to `POST /login/otp/passkey`, within 5 minutes.',
       }),
+    ),
+    authenticator_app: Type.Optional(
+      Type.Boolean({ description: 'Only if `otp` is `true`: whether the account has an authenticator app.' }),
+    ),
+    passkey: Type.Optional(
+      Type.Boolean({ description: 'Only if `otp` is `true`: whether the account has a passkey.' }),
     ),
   },
   { title: 'LoginStep' },
@@ -70,7 +77,8 @@ export function stepAnswer(
   if (!('pendingToken' in step)) return { data: whoOf(step), cookies: loginCookies(step, request) }
   const about = { secure: request.secure, seconds: pendingMs / 1000 }
   const cookies = [cookieHeader('berth', step.pendingToken, about)]
-  return { status: 202, message: 'a code is required', data: { otp: true }, cookies }
+  const data = { otp: true, authenticator_app: step.hasApp, passkey: step.hasPasskey }
+  return { status: 202, message: 'a second factor is required', data, cookies }
 }
 
 function codeRoute({ logins }: Accounts): Route {

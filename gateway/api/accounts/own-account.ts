@@ -9,6 +9,7 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 import { loginCookies, placeOf, sessionOf } from './login-place.js'
 import { roles } from '../../access/roles.js'
 import { roleOf } from '../../accounts/account-record.js'
+import { hasSecondFactor, recoveryOf } from '../../accounts/second-factors.js'
 import { kinds } from './login.js'
 import { GivenPassword, NewPassword, ProofSchema, proofOf } from './proof.js'
 
@@ -21,7 +22,11 @@ const SessionSchema = Type.Object(
     csrf: Type.String({
       description: 'CSRF token. Send it as `X-Berth-CSRF` with every request except GET.',
     }),
-    two_factor: Type.Boolean({ description: '`true`: a second factor is set up, so that each login needs a code.' }),
+    two_factor: Type.Boolean({
+      description:
+        '`true`: the account has an authenticator app or a passkey, so that each login with the password needs a second factor.',
+    }),
+    authenticator_app: Type.Boolean(),
     two_factor_required: Type.Boolean({
       description: '`true`: the account must set up a second factor before it can do anything else.',
     }),
@@ -87,8 +92,9 @@ function sessionData({ record, account }: Session, time: TimeFormat) {
     username: account.username,
     kind: account.kind,
     ...(account.kind === 'admin' && { role: roleOf(account) }),
-    two_factor: account.totp !== undefined,
-    recovery_codes_left: account.totp?.recovery.length ?? 0,
+    two_factor: hasSecondFactor(account),
+    authenticator_app: account.totp !== undefined,
+    recovery_codes_left: recoveryOf(account).length,
     time_zone: time.zone,
     display_time_zone: account.timeZone ?? '',
     confirmed_at: time.format(record.confirmedAtMs),

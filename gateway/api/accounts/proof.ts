@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { BerthError } from '../../../shared/errors.js'
 import type { Proof } from '../../accounts/own-account.js'
-import type { SecondFactor } from '../../accounts/two-factor.js'
+import type { CodeFactor } from '../../accounts/two-factor.js'
 import { trimmed } from '../../http/normalize.js'
 
 /** A password to check. The rules for new passwords do not apply to it, because earlier rules were different. */
@@ -34,7 +34,7 @@ export const ProofSchema = Type.Object({
 })
 
 /** @throws {BerthError} `missing_field` */
-export function secondFactorOf(body: Static<typeof SecondFactorSchema>): SecondFactor {
+export function secondFactorOf(body: Static<typeof SecondFactorSchema>): CodeFactor {
   if (body.code !== undefined) return { code: body.code }
   if (body.recovery_code !== undefined) return { recoveryCode: body.recovery_code }
   throw new BerthError('invalid', 'missing_field', 'code: is required, or send recovery_code', {

@@ -101,7 +101,7 @@ export function twoFactorRoutes({ accounts: { sessions, own }, brand }: TwoFacto
       name: 'removeTwoFactor',
       audit: 'account.totp_off',
       cookies: true,
-      summary: 'Removes the caller’s second factor and ends all other sessions of the caller',
+      summary: 'Removes the caller’s authenticator app and ends all other sessions of the caller. Passkeys stay',
       errors: ['invalid_state', 'not_found'],
       handle: async (context) => {
         const session = await sessionOf(sessions, context)

@@ -8,6 +8,8 @@ import { KnownDevices } from '../../../gateway/accounts/known-devices.js'
 import { LoginLimits } from '../../../gateway/accounts/login-limits.js'
 import { LoginLog, defaultLoginRetention } from '../../../gateway/accounts/login-log.js'
 import { Logins, type LoginPlace } from '../../../gateway/accounts/logins.js'
+import { PasskeyChallenges } from '../../../gateway/accounts/passkey-challenges.js'
+import { Passkeys } from '../../../gateway/accounts/passkeys.js'
 import { Passwords } from '../../../gateway/accounts/passwords.js'
 import { PendingLogins } from '../../../gateway/accounts/pending-logins.js'
 import { Sessions } from '../../../gateway/accounts/sessions.js'
@@ -62,6 +64,7 @@ describe('guesses at a second factor', function () {
       limits: new LoginLimits(store),
       devices: new KnownDevices(secret),
       twoFactor: new TwoFactor(secret),
+      passkeys: new Passkeys(new PasskeyChallenges(store)),
       log: new LoginLog(store, defaultLoginRetention),
     }
     logins = new Logins(parts)

@@ -48,6 +48,9 @@ export const errors = {
   'error.key_limit_reached': 'No more API keys can be created. Delete some first.',
   'error.account_limit_reached': 'No more customers can be created. Delete some first.',
   'error.ssh_key_limit_reached': 'No more SSH keys can be stored. Delete some first.',
+  'error.passkey_limit_reached': 'No more passkeys can be stored. Remove some first.',
+  'error.passkeys_unavailable':
+    'Passkeys need a public address with a domain name. An administrator sets it under Settings.',
   'error.internal_error': 'An error occurred in the gateway.',
   'error.invalid_body': 'The body of the request is not valid.',
   'error.invalid_field': 'A value is not allowed.',

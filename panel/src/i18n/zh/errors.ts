@@ -49,6 +49,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.key_limit_reached': 'API 密钥数量已达上限，请先删除一些。',
   'error.account_limit_reached': '客户数量已达上限，请先删除一些。',
   'error.ssh_key_limit_reached': 'SSH 密钥数量已达上限，请先删除一些。',
+  'error.passkey_limit_reached': '通行密钥数量已达上限，请先移除一些。',
+  'error.passkeys_unavailable': '通行密钥需要带域名的公开地址，请由管理员在“设置”中设置。',
   'error.internal_error': '网关内部错误。',
   'error.invalid_body': '请求格式错误。',
   'error.invalid_field': '某个值不符合要求。',

@@ -1,0 +1,136 @@
+import { hash } from 'node:crypto'
+import {
+  generateAuthenticationOptions,
+  generateRegistrationOptions,
+  verifyAuthenticationResponse,
+  verifyRegistrationResponse,
+  type AuthenticationResponseJSON,
+  type AuthenticatorTransportFuture,
+  type RegistrationResponseJSON,
+} from '@simplewebauthn/server'
+import { steadyClock } from '../../shared/steady-clock.js'
+import type { Account, PasskeyRecord } from './account-record.js'
+import { challengeMs, type ChallengePurpose, type PasskeyChallenges } from './passkey-challenges.js'
+import type { RelyingParty } from './relying-party.js'
+
+/** A passkey that signs a challenge, as the second step of a login or instead of the password. */
+export interface GivenPasskey {
+  readonly passkey: AuthenticationResponseJSON
+  readonly party: RelyingParty
+}
+
+/** Data for `PublicKeyCredential.parseCreationOptionsFromJSON` or `parseRequestOptionsFromJSON` of the browser. */
+export type PasskeyOptions = Readonly<Record<string, unknown>>
+
+/** The id of a passkey in the API. */
+export function passkeyId({ id }: Pick<PasskeyRecord, 'id'>): string {
+  return hash('sha256', id, 'hex').slice(0, 32)
+}
+
+/** Creates and checks passkeys. All methods throw BerthError `store_unavailable`. */
+export class Passkeys {
+  constructor(private readonly challenges: PasskeyChallenges) {}
+
+  /** Options for a new passkey. @param provider name of the provider, which the browser shows */
+  async optionsToAdd(account: Account, party: RelyingParty, provider: string): Promise<PasskeyOptions> {
+    const options = await generateRegistrationOptions({
+      rpID: party.id,
+      rpName: provider,
+      userName: account.username,
+      userID: new Uint8Array(Buffer.from(String(account.id))),
+      challenge: await this.challenges.begin('add', account.id),
+      timeout: challengeMs,
+      excludeCredentials: credentialsOf(account, party),
+      authenticatorSelection: { residentKey: 'preferred', userVerification: 'preferred' },
+    })
+    return { ...options }
+  }
+
+  /** Options for a login. @param account account whose password was correct; `undefined`: a login without a password */
+  async optionsToLogIn(account: Account | undefined, party: RelyingParty): Promise<PasskeyOptions> {
+    const options = await generateAuthenticationOptions({
+      rpID: party.id,
+      challenge: await this.challenges.begin(account ? 'second' : 'login', account?.id),
+      timeout: challengeMs,
+      userVerification: account ? 'preferred' : 'required',
+      ...(account && { allowCredentials: credentialsOf(account, party) }),
+    })
+    return { ...options }
+  }
+
+  /** Checks a new passkey. @returns `undefined` if it is not valid */
+  async check(
+    account: Account,
+    response: RegistrationResponseJSON,
+    party: RelyingParty,
+  ): Promise<Omit<PasskeyRecord, 'name'> | undefined> {
+    const challenge = await this.challenges.take(response.response.clientDataJSON, 'add', account.id)
+    if (challenge === undefined) return undefined
+    const verified = await verifyRegistrationResponse({
+      response,
+      expectedChallenge: challenge,
+      expectedOrigin: party.origin,
+      expectedRPID: party.id,
+      requireUserVerification: false,
+    }).catch(() => undefined)
+    if (!verified?.verified) return undefined
+    const { id, publicKey, counter } = verified.registrationInfo.credential
+    return {
+      id,
+      publicKey: Buffer.from(publicKey).toString('base64url'),
+      counter,
+      transports: response.response.transports ?? [],
+      partyId: party.id,
+      createdAtMs: steadyClock.now(),
+      usedAtMs: 0,
+    }
+  }
+
+  /**
+   * Checks a signed challenge.
+   * @returns the passkey after its use, or `undefined` if the signature, challenge, origin or counter is wrong
+   */
+  async use(account: Account, given: GivenPasskey, purpose: ChallengePurpose): Promise<PasskeyRecord | undefined> {
+    const { passkey: response, party } = given
+    const accountId = purpose === 'login' ? 0 : account.id
+    const challenge = await this.challenges.take(response.response.clientDataJSON, purpose, accountId)
+    const known = account.passkeys?.find(({ id, partyId }) => id === response.id && partyId === party.id)
+    if (challenge === undefined || known === undefined) return undefined
+    const verified = await verifyAuthenticationResponse({
+      response,
+      expectedChallenge: challenge,
+      expectedOrigin: party.origin,
+      expectedRPID: party.id,
+      credential: {
+        id: known.id,
+        publicKey: new Uint8Array(Buffer.from(known.publicKey, 'base64url')),
+        counter: known.counter,
+      },
+      requireUserVerification: purpose === 'login',
+    }).catch(() => undefined)
+    if (!verified?.verified) return undefined
+    return { ...known, counter: verified.authenticationInfo.newCounter, usedAtMs: steadyClock.now() }
+  }
+}
+
+/** Returns the account with the new state of a used passkey. `undefined`: the passkey is gone, or was copied. */
+export function notePasskeyUse<A extends Account>(account: A, used: PasskeyRecord): A | undefined {
+  const { passkeys = [] } = account
+  const stored = passkeys.find(({ id }) => id === used.id)
+  // Authenticators without a counter always send 0. A counter that does not grow belongs to a copy.
+  if (!stored || (used.counter > 0 && used.counter <= stored.counter)) return undefined
+  const { counter, usedAtMs } = used
+  return { ...account, passkeys: passkeys.map((one) => (one === stored ? { ...one, counter, usedAtMs } : one)) }
+}
+
+/** Reads the account id in the answer of a browser. 0: the answer does not contain one. */
+export function accountIdIn({ response: { userHandle = '' } }: AuthenticationResponseJSON): number {
+  const id = Number(Buffer.from(userHandle, 'base64url').toString())
+  return Number.isSafeInteger(id) && id > 0 ? id : 0
+}
+
+function credentialsOf({ passkeys = [] }: Account, party: RelyingParty) {
+  return passkeys
+    .filter(({ partyId }) => partyId === party.id)
+    .map(({ id, transports }) => ({ id, transports: transports as AuthenticatorTransportFuture[] }))
+}
