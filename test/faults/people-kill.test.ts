@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { Browser } from '../support/gateway/browser.js'
 import { KilledGateway, kills, type Lane } from '../support/gateway/killed-gateway.js'
 import { expectMutationsAsked } from '../support/gateway/killed-mutations.js'
+import { SoftwareAuthenticator } from '../support/gateway/software-authenticator.js'
 import { waitFor } from '../support/wait.js'
 
 interface Customer {
@@ -142,6 +143,53 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
+  /** Adds a passkey in each round, logs in with it, renames it and removes it. */
+  async function* passkeys(): AsyncGenerator<void> {
+    const origin = 'https://panel.example.com'
+    await lab.insist(() => lab.asAdmin('PUT', '/public-url', { body: { public_url: origin } }))
+    for (let n = 0; ; n++) {
+      const customer = await makeCustomer(`with-passkey-${n}`)
+      const owner = await session(customer)
+      const device = new SoftwareAuthenticator(origin)
+      const begun = await lab.insist(() => owner.request('POST', '/account/passkeys/begin'))
+      const created = { name: 'Key', credential: device.create(begun.body.data) }
+      const added = await lab.attempt(() => owner.request('POST', '/account/passkeys', { body: created }))
+      if (added) expect(added.status, added.text).to.equal(201)
+      const browser = lab.someone()
+      const [isStored] = await signIn(browser, '/login/passkey', device)
+      if (added) expect(isStored, 'an acknowledged passkey').to.equal(true)
+      if (isStored) await changePasskey(browser, customer, device)
+      yield
+    }
+  }
+
+  /** Repeats a login with a passkey until it is answered. @returns true if it succeeded */
+  async function signIn(browser: Browser, path: string, device: SoftwareAuthenticator): Promise<[boolean]> {
+    for (;;) {
+      const begun = await lab.insist(() => browser.request('POST', `${path}/begin`))
+      expect(begun.status, begun.text).to.equal(200)
+      const credential = device.sign(begun.body.data)
+      const reply = await lab.attempt(() => browser.request('POST', path, { body: { credential } }))
+      if (reply) return [reply.status === 200]
+      lab.checkGoesOn()
+    }
+  }
+
+  async function changePasskey(browser: Browser, { username, password }: Customer, device: SoftwareAuthenticator) {
+    await lab.readCsrf(browser)
+    const list = async (): Promise<{ id: string; name: string }[]> =>
+      (await lab.insist(() => browser.request('GET', '/account/passkeys'))).body.data as { id: string; name: string }[]
+    const path = `/account/passkeys/${(await list())[0]!.id}`
+    const renamed = await lab.attempt(() => browser.request('PATCH', path, { body: { name: 'Other' } }))
+    if (renamed) expect((await list())[0]!.name).to.equal('Other')
+    const second = lab.someone()
+    const step = await lab.insist(() => second.request('POST', '/login', { body: { username, password } }))
+    expect(step.status, step.text).to.equal(202)
+    await signIn(second, '/login/otp/passkey', device)
+    const removed = await lab.attempt(() => browser.request('DELETE', path))
+    if (removed) expect([removed.status, (await list()).length]).to.deep.equal([200, 0])
+  }
+
   /** Changes the time zone of a customer in each round. The session continues. */
   async function* timeZones(): AsyncGenerator<void> {
     const browser = await session(await makeCustomer('with-zone'))
@@ -189,7 +237,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
 
   it('keep all acknowledged changes, and the audit log lists exactly these changes', async () => {
     await lab.run([
-      ...([administrators, sessions, sshKeys, timeZones, customers, checks] satisfies Lane[]),
+      ...([administrators, sessions, sshKeys, passkeys, timeZones, customers, checks] satisfies Lane[]),
       lab.setting({
         action: 'login_settings.update',
         path: '/login-settings',

@@ -51,6 +51,8 @@ export const errors = {
   'error.passkey_limit_reached': 'No more passkeys can be stored. Remove some first.',
   'error.passkeys_unavailable':
     'Passkeys need a public address with a domain name. An administrator sets it under Settings.',
+  'error.passkey_canceled': 'The browser returned no passkey. Try again.',
+  'error.passkey_failed': 'The browser could not use a passkey here. Open the panel at its public address.',
   'error.internal_error': 'An error occurred in the gateway.',
   'error.invalid_body': 'The body of the request is not valid.',
   'error.invalid_field': 'A value is not allowed.',

@@ -51,6 +51,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.ssh_key_limit_reached': 'SSH 密钥数量已达上限，请先删除一些。',
   'error.passkey_limit_reached': '通行密钥数量已达上限，请先移除一些。',
   'error.passkeys_unavailable': '通行密钥需要带域名的公开地址，请由管理员在“设置”中设置。',
+  'error.passkey_canceled': '浏览器未返回通行密钥，请重试。',
+  'error.passkey_failed': '浏览器无法在此使用通行密钥，请通过公开地址打开面板。',
   'error.internal_error': '网关内部错误。',
   'error.invalid_body': '请求格式错误。',
   'error.invalid_field': '某个值不符合要求。',

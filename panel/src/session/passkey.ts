@@ -1,0 +1,39 @@
+import { ApiFailure } from '../api/failure.ts'
+
+/** Static methods of `PublicKeyCredential` that the types of the browser may lack. */
+interface Parsers {
+  parseCreationOptionsFromJSON(options: object): PublicKeyCredentialCreationOptions
+  parseRequestOptionsFromJSON(options: object): PublicKeyCredentialRequestOptions
+}
+
+/** True if this browser can create and use passkeys. Browsers offer them only under TLS and on loopback. */
+export const hasPasskeys =
+  typeof PublicKeyCredential === 'function' && 'parseRequestOptionsFromJSON' in PublicKeyCredential
+
+const parsers = (): Parsers => PublicKeyCredential as unknown as Parsers
+
+/** Lets the browser create a passkey. @throws {ApiFailure} `passkey_canceled`, `passkey_failed` */
+export async function createPasskey<Result>(options: object): Promise<Result> {
+  const publicKey = parsers().parseCreationOptionsFromJSON(options)
+  return toJson(await explained(navigator.credentials.create({ publicKey })))
+}
+
+/** Lets the browser sign a challenge with a passkey. @throws {ApiFailure} `passkey_canceled`, `passkey_failed` */
+export async function usePasskey<Result>(options: object): Promise<Result> {
+  const publicKey = parsers().parseRequestOptionsFromJSON(options)
+  return toJson(await explained(navigator.credentials.get({ publicKey })))
+}
+
+/** Explains failures of the browser in the words of the panel. */
+async function explained(work: Promise<Credential | null>): Promise<Credential | null> {
+  try {
+    return await work
+  } catch (thrown) {
+    const isCanceled = thrown instanceof DOMException && ['NotAllowedError', 'AbortError'].includes(thrown.name)
+    throw new ApiFailure(isCanceled ? 'passkey_canceled' : 'passkey_failed', String(thrown))
+  }
+}
+
+function toJson<Result>(credential: Credential | null): Result {
+  return (credential as PublicKeyCredential).toJSON() as Result
+}
