@@ -90,7 +90,12 @@ describe('users of the panel', () => {
     const at = (address: string) => address.replace('127.0.0.1', 'localhost') // browsers need a name for passkeys
     const device = await page.context().newCDPSession(page)
     await device.send('WebAuthn.enable')
-    const options = { protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true } as const
+    const options = {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+    } as const
     await device.send('WebAuthn.addVirtualAuthenticator', { options: { ...options, isUserVerified: true } })
     await page.goto(at(lab.gateway.url))
     await fillLogin(page, 'keyed')
