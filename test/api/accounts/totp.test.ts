@@ -41,7 +41,7 @@ describe('second factors', () => {
   async function halfway(username: string) {
     const browser = new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
     const { status, body } = await browser.login(username, password)
-    expect([status, body.data]).to.deep.equal([202, { otp: true }])
+    expect([status, body.data]).to.deep.equal([202, { otp: true, authenticator_app: true, passkey: false }])
     return browser
   }
   const give = (browser: Browser, body: object) => browser.answerTo('POST', '/login/otp', { body })
