@@ -76,7 +76,8 @@ export const session = {
   'method.access_code': 'Customer link',
   'login.passkey': 'Log in with a passkey',
   'account.passkeys': 'Passkeys',
-  'account.passkeysText': 'A passkey logs you in with your fingerprint, face, PIN or security key. After your password, a passkey or a code is then required. All other sessions end.',
+  'account.passkeysText':
+    'A passkey logs you in with your fingerprint, face, PIN or security key. After your password, a passkey or a code is then required. All other sessions end.',
   'account.addPasskey': 'Add a passkey',
   'account.noPasskeys': 'No passkeys are stored.',
   'account.noPasskeySupport': 'Passkeys need a recent browser and an encrypted connection.',

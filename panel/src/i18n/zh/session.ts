@@ -76,7 +76,8 @@ export const session: Readonly<Record<keyof typeof english, string>> = {
   'method.access_code': '客户链接',
   'login.passkey': '使用通行密钥登录',
   'account.passkeys': '通行密钥',
-  'account.passkeysText': '使用指纹、面容、PIN 或安全密钥登录。添加后，输入密码登录时还需要通行密钥或验证码。其他会话将全部结束。',
+  'account.passkeysText':
+    '使用指纹、面容、PIN 或安全密钥登录。添加后，输入密码登录时还需要通行密钥或验证码。其他会话将全部结束。',
   'account.addPasskey': '添加通行密钥',
   'account.noPasskeys': '未保存通行密钥。',
   'account.noPasskeySupport': '通行密钥需要较新的浏览器和加密连接。',
