@@ -105,7 +105,15 @@ export class GuestEvacuator {
       const target = await openTarget(targetId)
       if (!(await this.options.evacuations.confirm(evacuation))) return
       const former = Guest.decode(Buffer.from(evacuation.guest, 'base64'))
-      const create = { id: former.id, uuid, name: former.name, spec: specOf(former), overcommit: this.options.ratios }
+      const create = {
+        id: former.id,
+        uuid,
+        name: former.name,
+        spec: specOf(former),
+        overcommit: this.options.ratios,
+        firewall: undefined,
+        backupSchedule: undefined,
+      }
       const value = { create, target, backupId, sourceUuid: uuid, generation, former }
       const order = { $case: 'createFromBackup', value } as const
       const { revision } = await this.#agent(toHostId).operations.submitOperation({

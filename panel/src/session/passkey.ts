@@ -10,7 +10,7 @@ interface Parsers {
 export const hasPasskeys =
   typeof PublicKeyCredential === 'function' && 'parseRequestOptionsFromJSON' in PublicKeyCredential
 
-const parsers = (): Parsers => PublicKeyCredential as unknown as Parsers
+const parsers = (): Parsers => PublicKeyCredential
 
 /** Lets the browser create a passkey. @throws {ApiFailure} `passkey_canceled`, `passkey_failed` */
 export async function createPasskey<Result>(options: object): Promise<Result> {
