@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { generateSync } from 'otplib'
+import type { Body } from '../../support/body.js'
 import { adminBrowser, Browser, password } from '../../support/gateway/browser.js'
 import { SoftwareAuthenticator } from '../../support/gateway/software-authenticator.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -21,7 +22,7 @@ describe('passkeys', () => {
     expect(status, text).to.equal(200)
   }
   const stranger = () => new Browser(gateway, { 'x-forwarded-for': `198.51.100.${++count}` })
-  const optionsFor = async (browser: Browser, path: string) => {
+  const optionsFor = async (browser: Browser, path: string): Promise<Body> => {
     const { status, body, text } = await browser.request('POST', path)
     expect(status, text).to.equal(200)
     return body.data
@@ -59,7 +60,7 @@ describe('passkeys', () => {
   }
   const logIn = (browser: Browser, credential: object) =>
     browser.answerTo('POST', '/login/passkey', { body: { credential } })
-  const session = async (browser: Browser) => (await browser.request('GET', '/session')).body.data
+  const session = async (browser: Browser): Promise<Body> => (await browser.request('GET', '/session')).body.data
   const ok = [200, undefined]
   const failed = [401, 'login_failed']
 
@@ -146,9 +147,9 @@ describe('passkeys', () => {
   it('can only be added with a challenge of the same account and origin, and only once', async () => {
     const { browser, device } = await enrolled()
     const begin = () => optionsFor(browser, '/account/passkeys/begin')
-    const answer = async (name: string, credential: object) => {
+    const answer = async (name: string, credential: object): Promise<(number | string | undefined)[]> => {
       const { status, body } = await add(browser, name, credential)
-      return [status, body.code]
+      return [status, body.code as string | undefined]
     }
     const invalid = [400, 'invalid_field']
     const key = () => new SoftwareAuthenticator(origin)
