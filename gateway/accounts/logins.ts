@@ -121,13 +121,16 @@ export class Logins {
     return this.#begin({ ...about, account: used }, pending.keep)
   }
 
-  /** Options for a passkey in the second step of a login. @throws {BerthError} `login_expired`, `invalid_state` */
-  async passkeyOptions(pendingToken: string, party: RelyingParty): Promise<PasskeyOptions> {
+  /**
+   * Options for a passkey in the second step of a login. @param address IP address of the browser
+   * @throws {BerthError} `login_expired`, `invalid_state`, `rate_limited`
+   */
+  async passkeyOptions(pendingToken: string, party: RelyingParty, address: string): Promise<PasskeyOptions> {
     const pending = await this.parts.pending.peek(pendingToken)
     if (!pending) throw loginExpired()
     const account = await this.#accountOf(pending)
     if (!account.passkeys?.length) throw conflict('invalid_state', 'the account has no passkey')
-    return this.parts.passkeys.optionsToLogIn(account, party)
+    return this.parts.passkeys.optionsToLogIn(account, party, address)
   }
 
   /**
@@ -137,7 +140,9 @@ export class Logins {
   async withPasskey(given: GivenPasskey, keep: boolean, place: LoginPlace): Promise<LoggedIn> {
     const { accounts, limits } = this.parts
     const accountId = accountIdIn(given.passkey)
-    const account = accountId === 0 ? undefined : await accounts.find(accountId)
+    const found = accountId === 0 ? undefined : await accounts.find(accountId)
+    // Without one of its passkeys, an attempt must not count as a failed login of the account.
+    const account = found?.passkeys?.some(({ id }) => id === given.passkey.id) ? found : undefined
     const username = account?.username ?? ''
     const about = { username, account, place, method: 'passkey' } as const
     const attempt = await this.#counted(about, () => limits.enter(this.#trierOf(username, account, place), 'passkey'))

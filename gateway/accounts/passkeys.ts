@@ -8,6 +8,9 @@ import {
   type AuthenticatorTransportFuture,
   type RegistrationResponseJSON,
 } from '@simplewebauthn/server'
+import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers'
+import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
+import { sourceOf } from '../../shared/source-address.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { Account, PasskeyRecord } from './account-record.js'
 import { challengeMs, type ChallengePurpose, type PasskeyChallenges } from './passkey-challenges.js'
@@ -27,8 +30,15 @@ export function passkeyId({ id }: Pick<PasskeyRecord, 'id'>): string {
   return hash('sha256', id, 'hex').slice(0, 32)
 }
 
+/** Maximum number of challenges per minute for logins from one address, because each takes space in the store. */
+const challengesPerMinute = 30
+/** Maximum size in bytes of a public key. RSA keys of 4096 bits have about 550. */
+const maxKeyBytes = 1024
+
 /** Creates and checks passkeys. All methods throw BerthError `store_unavailable`. */
 export class Passkeys {
+  readonly #limit = new RateLimit(perMinute(challengesPerMinute))
+
   constructor(private readonly challenges: PasskeyChallenges) {}
 
   /** Options for a new passkey. @param provider name of the provider, which the browser shows */
@@ -46,8 +56,15 @@ export class Passkeys {
     return { ...options }
   }
 
-  /** Options for a login. @param account account whose password was correct; `undefined`: a login without a password */
-  async optionsToLogIn(account: Account | undefined, party: RelyingParty): Promise<PasskeyOptions> {
+  /**
+   * Options for a login.
+   * @param account account whose password was correct; `undefined`: a login without a password
+   * @param address IP address of the browser
+   * @throws {BerthError} `rate_limited`
+   */
+  async optionsToLogIn(account: Account | undefined, party: RelyingParty, address: string): Promise<PasskeyOptions> {
+    const waitMs = this.#limit.take(sourceOf(address))
+    if (waitMs > 0) throw rateLimited('too many logins with passkeys from this address: try again later', waitMs)
     const options = await generateAuthenticationOptions({
       rpID: party.id,
       challenge: await this.challenges.begin(account ? 'second' : 'login', account?.id),
@@ -65,7 +82,7 @@ export class Passkeys {
     party: RelyingParty,
   ): Promise<Omit<PasskeyRecord, 'name'> | undefined> {
     const challenge = await this.challenges.take(response.response.clientDataJSON, 'add', account.id)
-    if (challenge === undefined) return undefined
+    if (challenge === undefined || !isPlain(response)) return undefined
     const verified = await verifyRegistrationResponse({
       response,
       expectedChallenge: challenge,
@@ -75,6 +92,7 @@ export class Passkeys {
     }).catch(() => undefined)
     if (!verified?.verified) return undefined
     const { id, publicKey, counter } = verified.registrationInfo.credential
+    if (publicKey.length > maxKeyBytes) return undefined
     return {
       id,
       publicKey: Buffer.from(publicKey).toString('base64url'),
@@ -110,6 +128,20 @@ export class Passkeys {
     }).catch(() => undefined)
     if (!verified?.verified) return undefined
     return { ...known, counter: verified.authenticationInfo.newCounter, usedAtMs: steadyClock.now() }
+  }
+}
+
+/**
+ * True if a new passkey has no certificates. Berth does not ask for them. To check certificates, the library would fetch
+ * addresses that they name, so that a caller could let this gateway send requests.
+ */
+function isPlain({ response }: RegistrationResponseJSON): boolean {
+  try {
+    const decoded = decodeAttestationObject(isoBase64URL.toBuffer(response.attestationObject))
+    const format = decoded.get('fmt')
+    return format === 'none' || (format === 'packed' && decoded.get('attStmt').get('x5c') === undefined)
+  } catch {
+    return false
   }
 }
 

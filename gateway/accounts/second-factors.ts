@@ -26,12 +26,16 @@ export function withoutPasskey(account: Account, id: string): Account {
   return withoutUnused({ ...account, passkeys: (account.passkeys ?? []).filter((passkey) => passkey.id !== id) })
 }
 
+export function withoutPasskeys<A extends Account>(account: A): A {
+  return withoutUnused({ ...account, passkeys: [] })
+}
+
 export function withoutSecondFactors<A extends Account>(account: A): A {
   const { totp: _totp, passkeys: _passkeys, recovery: _recovery, ...rest } = account
   return rest as A // only optional fields are removed
 }
 
 /** Removes the recovery codes together with the last second factor. */
-function withoutUnused(account: Account): Account {
+function withoutUnused<A extends Account>(account: A): A {
   return hasSecondFactor(account) ? account : withoutSecondFactors(account)
 }

@@ -2,6 +2,7 @@ import { BerthError, conflict, notFound } from '../../shared/errors.js'
 import { MadeSecrets } from '../access/made-secrets.js'
 import type { CreationLimit } from '../access/creation-limits.js'
 import { creationShareOf, isUnbounded, type Principal } from '../access/principal.js'
+import { withoutPasskeys } from '../accounts/second-factors.js'
 import { withoutSessions, type SubUserAccount } from '../accounts/account-record.js'
 import type { AccountStore, AccountTransaction } from '../accounts/account-store.js'
 import type { Passwords } from '../accounts/passwords.js'
@@ -170,7 +171,7 @@ export class SubUsers {
   }
 
   /**
-   * Sets a new password and ends the sessions of the account.
+   * Sets a new password, removes the passkeys, and ends the sessions of the account.
    * @param operationId as in `create`
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
@@ -191,7 +192,8 @@ export class SubUsers {
         checkManageable(caller, before)
         old = before.codeDigest
         const codes = code && { codeDigest: code.digest, sealedCode: code.sealed }
-        return withoutSessions({ ...before, passwordHash, ...codes })
+        // A passkey logs in without the password, so that the former holder could still log in.
+        return withoutSessions(withoutPasskeys({ ...before, passwordHash, ...codes }))
       },
       (multi) => {
         if (code) this.#moveCode(multi, { id, from: old, to: code.digest })

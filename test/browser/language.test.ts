@@ -52,7 +52,7 @@ describe('the language of the panel', function () {
     await page.goto(lab.gateway.url)
     await page.locator('#username').fill('half')
     await page.getByRole('button', { name: '中文' }).click()
-    await page.getByRole('button', { name: '登录' }).waitFor()
+    await page.getByRole('button', { name: '登录', exact: true }).waitFor()
     expect(await page.locator('#username').inputValue()).to.equal('half')
     await page.context().close()
   })

@@ -87,7 +87,8 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await context.addInitScript({ content: reportViolations })
     context.on('request', (request) => {
       const url = request.url()
-      if (!url.replace(/^ws/, 'http').startsWith(this.gateway.url) && !/^(data|blob|about):/.test(url))
+      const address = url.replace(/^ws/, 'http').replace('//localhost:', '//127.0.0.1:')
+      if (!address.startsWith(this.gateway.url) && !/^(data|blob|about):/.test(url))
         this.complaints.foreign.push(url)
     })
     context.on('console', (message) => {

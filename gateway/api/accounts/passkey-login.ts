@@ -30,7 +30,7 @@ function beginRoute({ accounts: { passkeys }, publicUrl }: Deps): Route {
     errors: ['passkeys_unavailable'],
     handle: async (context) => {
       const party = relyingPartyOf(publicUrl.base.url, context)
-      return { data: (await passkeys.optionsToLogIn(undefined, party)) as PasskeyOptionsRow }
+      return { data: (await passkeys.optionsToLogIn(undefined, party, context.address)) as PasskeyOptionsRow }
     },
   })
 }
@@ -73,7 +73,7 @@ function secondRoutes({ accounts: { logins }, publicUrl }: Deps): Route[] {
       handle: async (context) => {
         const pending = readCookie(context.headers, 'berth', context.secure) ?? ''
         const party = relyingPartyOf(publicUrl.base.url, context)
-        return { data: (await logins.passkeyOptions(pending, party)) as PasskeyOptionsRow }
+        return { data: (await logins.passkeyOptions(pending, party, context.address)) as PasskeyOptionsRow }
       },
     }),
     route({

@@ -19,7 +19,7 @@ export const NewCredentialSchema = Type.Object(
     ...credential,
     response: Type.Object({
       clientDataJSON,
-      attestationObject: base64Url(65_536),
+      attestationObject: base64Url(8192),
       transports: Type.Optional(Type.Array(Type.String({ maxLength: 32 }), { maxItems: 16 })),
     }),
   },

@@ -96,7 +96,7 @@ function rotateRoute({ subUsers, linkOf }: SubUserDeps): Route {
     scope: 'subuser:update',
     audit: 'sub_user.rotate_password',
     summary:
-      'Generates a new password for a sub-user and ends all sessions, consoles and event streams of the sub-user',
+      'Generates a new password for a sub-user, removes the passkeys, and ends all sessions, consoles and event streams of the sub-user',
     params: SubUserPathSchema,
     body: RotateSchema,
     bodyOptional: true,

@@ -6,9 +6,12 @@ interface Parsers {
   parseRequestOptionsFromJSON(options: object): PublicKeyCredentialRequestOptions
 }
 
-/** True if this browser can create and use passkeys. Browsers offer them only under TLS and on loopback. */
+/** True if the address of the panel contains an IP address. Passkeys need a domain name or `localhost`. */
+const isIpAddress = /^[\d.]+$|:/.test(location.hostname)
+
+/** True if this browser can create and use passkeys here. Browsers offer them only under TLS and on loopback. */
 export const hasPasskeys =
-  typeof PublicKeyCredential === 'function' && 'parseRequestOptionsFromJSON' in PublicKeyCredential
+  !isIpAddress && typeof PublicKeyCredential === 'function' && 'parseRequestOptionsFromJSON' in PublicKeyCredential
 
 const parsers = (): Parsers => PublicKeyCredential
 

@@ -1,4 +1,10 @@
+import 'reflect-metadata'
+import { CRLDistributionPointsExtension, X509CertificateGenerator } from '@peculiar/x509'
 import { expect } from 'chai'
+import { webcrypto } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { generateSync } from 'otplib'
 import type { Body } from '../../support/body.js'
 import { adminBrowser, Browser, password } from '../../support/gateway/browser.js'
@@ -162,6 +168,19 @@ describe('passkeys', () => {
     expect((await begin()).excludeCredentials).to.have.length(1)
   })
 
+  it('cannot let the gateway send requests to an address in a certificate', async () => {
+    let requests = 0
+    const server = createServer((_request, response) => response.end(String(requests++))).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/list`
+    const { browser } = await enrolled()
+    const options = await optionsFor(browser, '/account/passkeys/begin')
+    const credential = new SoftwareAuthenticator(origin).create(options, { certificate: await certificateWith(url) })
+    const { status, body } = await add(browser, 'Key', credential)
+    server.close()
+    expect([status, body.code, requests]).to.deep.equal([400, 'invalid_field', 0])
+  })
+
   it('keep the recovery codes when the authenticator app is set up and removed', async () => {
     const { username, browser, device } = await enrolled()
     const { secret } = (await browser.request('POST', '/account/totp')).body.data as { secret: string }
@@ -192,3 +211,13 @@ describe('passkeys', () => {
     expect(answer).to.deep.equal([409, 'passkeys_unavailable'])
   })
 })
+
+/** Makes a certificate (DER) that names the address of a revocation list. */
+async function certificateWith(listUrl: string): Promise<Buffer> {
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+  const extensions = [new CRLDistributionPointsExtension([listUrl])]
+  const fields = { name: 'CN=btest', keys, signingAlgorithm: algorithm, extensions }
+  const { rawData } = await X509CertificateGenerator.createSelfSigned(fields, webcrypto)
+  return Buffer.from(rawData)
+}

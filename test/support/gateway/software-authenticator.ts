@@ -16,6 +16,8 @@ interface Changes {
   readonly verified?: boolean
   /** Value of the counter. Default: the next value. */
   readonly counter?: number
+  /** Certificate (DER) of an attestation in Apple's format. Default: no attestation. */
+  readonly certificate?: Buffer
 }
 
 const present = 0x01
@@ -39,8 +41,7 @@ export class SoftwareAuthenticator {
     header.writeUInt16BE(this.id.length, 16)
     const data = Buffer.concat([this.#data(rp?.id ?? '', flags, 0), header, this.id, this.#coseKey()])
     const attestationObject = Buffer.concat([
-      ...[Buffer.from([0xa3]), text('fmt'), text('none'), text('attStmt'), Buffer.from([0xa0])],
-      ...[text('authData'), bytes(data)],
+      ...[Buffer.from([0xa3]), ...attestation(changes), text('authData'), bytes(data)],
     ])
     const clientDataJSON = this.#clientData('webauthn.create', challenge, changes)
     return this.#credential({ clientDataJSON, attestationObject: encode(attestationObject), transports: ['usb'] })
@@ -101,7 +102,15 @@ function text(value: string): Buffer {
   return Buffer.concat([Buffer.from([0x60 + value.length]), Buffer.from(value)])
 }
 
-/** 24 to 255 bytes in CBOR, with the shortest form of the length. */
+/** 24 to 65,535 bytes in CBOR, with the shortest form of the length. */
 function bytes(value: Buffer): Buffer {
-  return Buffer.concat([Buffer.from([0x58, value.length]), value])
+  const { length } = value
+  const head = length < 256 ? [0x58, length] : [0x59, length >> 8, length & 255]
+  return Buffer.concat([Buffer.from(head), value])
+}
+
+function attestation({ certificate }: Changes): Buffer[] {
+  if (!certificate) return [text('fmt'), text('none'), text('attStmt'), Buffer.from([0xa0])]
+  const list = [Buffer.from([0xa1]), text('x5c'), Buffer.from([0x81]), bytes(certificate)]
+  return [text('fmt'), text('apple'), text('attStmt'), ...list]
 }

@@ -11,7 +11,8 @@ export const settings = {
   'customers.gone': 'This customer no longer exists.',
   'customers.rotate': 'New password',
   'customers.rotateAsk': 'New password for {{name}}?',
-  'customers.rotateText': 'The old password stops working immediately. All sessions and consoles end.',
+  'customers.rotateText':
+    'The old password stops working immediately, and the passkeys of the customer are removed. All sessions and consoles end.',
   'customers.removeAsk': 'Delete {{name}}?',
   'customers.removeText': 'The guests are kept. Open sessions end.',
   'customers.credentials': 'Login details of {{name}}',

@@ -13,7 +13,7 @@ export const settings: Readonly<Record<keyof typeof english, string>> = {
   'customers.gone': '没有这个客户。',
   'customers.rotate': '新密码',
   'customers.rotateAsk': '为 {{name}} 生成新密码？',
-  'customers.rotateText': '旧密码立即失效，所有会话和控制台将结束。',
+  'customers.rotateText': '旧密码立即失效，该客户的通行密钥将被移除，所有会话和控制台将结束。',
   'customers.removeAsk': '删除 {{name}}？',
   'customers.removeText': '实例保留，客户的会话将结束。',
   'customers.credentials': '{{name}} 的登录信息',
