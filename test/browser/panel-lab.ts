@@ -88,8 +88,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     context.on('request', (request) => {
       const url = request.url()
       const address = url.replace(/^ws/, 'http').replace('//localhost:', '//127.0.0.1:')
-      if (!address.startsWith(this.gateway.url) && !/^(data|blob|about):/.test(url))
-        this.complaints.foreign.push(url)
+      if (!address.startsWith(this.gateway.url) && !/^(data|blob|about):/.test(url)) this.complaints.foreign.push(url)
     })
     context.on('console', (message) => {
       const text = `${message.text()} ${message.location().url}`

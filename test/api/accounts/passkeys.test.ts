@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { generateSync } from 'otplib'
 import type { Body } from '../../support/body.js'
 import { adminBrowser, Browser, password } from '../../support/gateway/browser.js'
+import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { SoftwareAuthenticator } from '../../support/gateway/software-authenticator.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
@@ -166,6 +167,23 @@ describe('passkeys', () => {
     expect(await answer('Laptop', key().create(await begin()))).to.deep.equal([409, 'name_conflict'])
     expect(await answer('Key', device.create(await begin())), 'the same passkey').to.deep.equal([409, 'name_conflict'])
     expect((await begin()).excludeCredentials).to.have.length(1)
+  })
+
+  it('of a sub-user are removed when an administrator sets a new password', async () => {
+    const username = `customer${++count}`
+    const { name } = await gateway.fleet.addGuest()
+    const made = await new SubUserCalls(gateway).make({ username, container_name: name })
+    const browser = new Browser(gateway)
+    expect((await browser.login(username, made.password)).status).to.equal(200)
+    await browser.readCsrf()
+    const device = new SoftwareAuthenticator(origin)
+    const created = device.create(await optionsFor(browser, '/account/passkeys/begin'))
+    expect((await add(browser, 'Laptop', created)).status).to.equal(201)
+    const rotated = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`)
+    const options = await optionsFor(stranger(), '/login/passkey/begin')
+    expect(await logIn(stranger(), device.sign(options))).to.deep.equal(failed)
+    const { password: next } = rotated.body.data as { password: string }
+    expect((await stranger().login(username, next)).status).to.equal(200)
   })
 
   it('cannot let the gateway send requests to an address in a certificate', async () => {
