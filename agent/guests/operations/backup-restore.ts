@@ -38,11 +38,10 @@ export function backupRestoreKind(
       }
     },
     steps: replaceDiskSteps(context, {
-      prepare: fetchStep({
-        context,
-        capacity,
-        onFetched: (record) => void (mayRun(record) && store.update(record.uuid, { status: 'restarting' })),
-      }),
+      prepare: fetchStep(
+        { context, capacity },
+        (record) => void (mayRun(record) && store.update(record.uuid, { status: 'restarting' })),
+      ),
       commit: { name: 'forget', run: (step) => commit(context, step) },
     }),
     settle: (operation, outcome) => settleRestore(context, operation, outcome),

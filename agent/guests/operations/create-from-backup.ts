@@ -9,9 +9,12 @@ import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { freePorts, parseFormer, takeOver } from './take-over.js'
 import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
 import { acceptCreate, createEnd, firstBootSteps, type CreateInput } from './create.js'
-import { endFetch, fetchStep, parseFetch, type FetchInput } from './fetch-backup.js'
+import { endFetch, fetchStep, parseFetch, type FetchInput, type OnFetched } from './fetch-backup.js'
 
-type CreateFromBackupInput = CreateInput & FetchInput
+interface CreateFromBackupInput extends CreateInput, FetchInput {
+  /** True if the request contained a firewall. It replaces the firewall that the backup recorded. */
+  hasFirewall?: boolean
+}
 
 /**
  * Creates a guest whose disk is restored from a backup. The backup can be of a deleted guest, or of a guest on another
@@ -26,17 +29,18 @@ export function createFromBackupKind(
     accept: (order, { operationId }) => accept({ context, capacity }, order, operationId),
     steps: [
       volumeStep(context),
-      fetchStep({
-        context,
-        capacity,
-        onFetched: ({ uuid }, { firewall }) =>
-          void (firewall !== undefined && context.store.update(uuid, { firewall: decodeFirewall(firewall) })),
-      }),
+      fetchStep({ context, capacity }, restoreFirewall(context)),
       { name: 'exchange', run: async ({ subject }) => void (await context.volumes.exchange(subject.id)) },
       ...firstBootSteps(context, { prepare: (work) => work(), start: (_step, boot) => boot() }),
       { name: 'forget', run: (step) => endFetch(context, step) },
     ],
     ...createEnd(context),
+  }
+}
+
+function restoreFirewall({ store }: BackupContext): OnFetched<CreateFromBackupInput> {
+  return ({ uuid }, { firewall }, { hasFirewall = false }) => {
+    if (firewall !== undefined && !hasFirewall) store.update(uuid, { firewall: decodeFirewall(firewall) })
   }
 }
 
@@ -57,7 +61,7 @@ async function accept(
   const { target: _sealed, ...told } = fetched
   return {
     ...accepted,
-    input: { ...accepted.input, ...fetched },
+    input: { ...accepted.input, ...fetched, hasFirewall: create.firewall !== undefined },
     hashOf: { create: accepted.hashOf, ...told, generation: order.generation },
     reserve: () => {
       if (former) takeOver(parts.context, create.uuid, order.generation)

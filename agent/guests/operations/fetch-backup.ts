@@ -24,9 +24,10 @@ export interface FetchInput extends TargetInput {
 export interface FetchParts {
   readonly context: BackupContext
   readonly capacity: Pick<HostCapacity, 'readDisk'>
-  /** Called after a backup was fetched, with the guest and the facts about the backup. */
-  readonly onFetched?: (record: GuestRecord, size: BackupSize) => void
 }
+
+/** Called after a backup was fetched, with the guest, the facts about the backup and the input of the operation. */
+export type OnFetched<Input> = (record: GuestRecord, size: BackupSize, input: Input) => void
 
 const template = new RegExp(templateIdPattern)
 
@@ -47,8 +48,8 @@ export function parseFetch(
  * Fetches a backup into a new volume next to the guest's volume. If the backup is of another guest, the volume gets this
  * guest's name and login.
  */
-export function fetchStep<Input extends FetchInput>(parts: FetchParts): Step<Input> {
-  const { context, onFetched } = parts
+export function fetchStep<Input extends FetchInput>(parts: FetchParts, onFetched?: OnFetched<Input>): Step<Input> {
+  const { context } = parts
   const { store, volumes } = context
   return {
     name: 'fetch',
@@ -65,7 +66,7 @@ export function fetchStep<Input extends FetchInput>(parts: FetchParts): Step<Inp
       const record = store.get(uuid)
       if (step.input.sourceUuid !== uuid) await makeOwn(context, record, size)
       await noteRestored(context, uuid, size)
-      onFetched?.(record, size)
+      onFetched?.(record, size, step.input)
     }),
     undo: ifPresent<Input>(store, async ({ uuid }, step) => {
       await volumes.discardNext(uuid)

@@ -185,6 +185,22 @@ describe('backups over HTTP', function () {
       expect((body.data as unknown as Row[])[0]).to.deep.include({ target: 'btest-as-new', success: true })
     })
 
+    it('give the container their recorded firewall, unless the request contains a firewall', async () => {
+      const recorded = { enabled: true, default_action: 'DROP', rules: [] }
+      const { status, text } = await gateway.request('PUT', `/containers/${guest.id}/firewall`, { body: recorded })
+      expect(status, text).to.equal(200)
+      const id = await backUp()
+      const requested = { ...recorded, default_action: 'ACCEPT' }
+      for (const [name, body, firewall] of [
+        ['btest-recorded', {}, recorded],
+        ['btest-requested', { firewall: requested }, requested],
+      ] as const) {
+        const made = await madeFrom(await asNew(id, { name, start: false, ...body }))
+        const { body: shown } = await gateway.request('GET', `/containers/${String(made['id'])}/firewall`)
+        expect(shown.data, name).to.deep.include(firewall)
+      }
+    })
+
     it('give the container the name and the settings of a deleted container', async () => {
       const id = await backUp()
       await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))

@@ -46,13 +46,14 @@ export class MemoryBackups implements BackupRepositories {
 
   async readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize> {
     await this.#meet('readSize', watch)
-    const { templateId = '', virtualization } = getKept(at, id)
+    const { templateId = '', virtualization, firewall } = getKept(at, id)
     return {
       sizeBytes: this.host.backupBytes,
       fileCount: 1,
       usedBytes: this.host.backupBytes,
       templateId,
       ...(virtualization && { virtualization }),
+      ...(firewall !== undefined && { firewall }),
     }
   }
 
