@@ -85,8 +85,8 @@ async function batchCreate(
     const operationId = partOf(context.operationId, one.name)
     return orderCreation(parts, one, { caller: context.caller, operationId })
   }).finally(() => void room.release())
-  const detail = `${done.length} of ${planned.length} queued, ids ${done.map(({ id }) => id).join(' ')}`
-  context.audit({ target: namesOf(planned), detail })
+  const queued = `${done.length} of ${planned.length} queued, ids ${done.map(({ id }) => id).join(' ')}`
+  context.audit({ target: namesOf(planned), detail: [queued, ...summariesOf(planned)].join(', ') })
   const containers = done.map(({ hostId: _, ...row }) => row)
   return {
     status: 202,
@@ -96,6 +96,11 @@ async function batchCreate(
     unsettled,
   }
 }
+
+/** Returns the different texts about the owner, the firewall and the backups of the new guests, for the audit log. */
+const summariesOf = (planned: readonly PlannedCreation[]): string[] => [
+  ...new Set(planned.map(({ summary }) => summary).filter(Boolean)),
+]
 
 /**
  * Reserves resources on hosts for all guests before the first one is created. Guests that an earlier attempt of this

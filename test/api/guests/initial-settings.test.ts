@@ -61,13 +61,17 @@ describe('the owner, the firewall and the backup schedule of a new container', (
     expect(audit[0]!['detail']).to.match(/owner clara-\d+, firewall on, default DROP, 1 rule, backups every 12 hours$/)
   })
 
-  it('have the same effect for all containers of a batch', async () => {
+  it('have the same effect for all containers of a batch, and are named once in the audit log', async () => {
     const fields = { owner_id: Number(clara.id), firewall: webOnly, backup_schedule: {} }
     const { status, text } = await post('/batch-create', { ...template, ...fields, name: 'many', count: 3 })
     expect(status, text).to.equal(202)
     expect(await owned()).to.have.members([lab.guest.name, 'many-1', 'many-2', 'many-3'])
     for (const { guest } of lab.gateway.fleet.view.guests())
       if (guest.name.startsWith('many')) expect(guest.backupSchedule).to.include({ enabled: true, intervalHours: 24 })
+    const { body } = await lab.gateway.request('GET', '/audit-logs?action=container.batch_create')
+    expect((body.data as unknown as Row[])[0]!['detail']).to.match(
+      /^3 of 3 queued, ids \d+ \d+ \d+, owner clara-\d+, firewall on, default DROP, 1 rule, backups every 24 hours$/,
+    )
   })
 
   it('are applied once if the request is repeated', async () => {
