@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { parseHostKeys } from '../consoles/host-keys.js'
+import { areReplaced, parseHostKeys } from '../consoles/host-keys.js'
 import { parseSshCommand, sshArguments } from './ssh.js'
 
 describe('the address for berth ssh', () => {
@@ -32,6 +32,16 @@ describe('the address for berth ssh', () => {
       ...['-o', 'UserKnownHostsFile="/a b/%%d"', '-o', 'HostKeyAlias=berth-1'],
       ...['-o', 'StrictHostKeyChecking=yes'],
     ]))
+
+  for (const [name, before, after, isRepeated] of [
+    ['all host keys were replaced', ['old'], ['new', 'newer'], true],
+    ['one of the host keys is still in use', ['old', 'same'], ['same', 'new'], false],
+    ['the host keys are the same', ['same'], ['same'], false],
+    ['no host keys were known', [], ['new'], false],
+    ['the host keys cannot be read', ['old'], [], false],
+  ] as const)
+    it(`${isRepeated ? 'connects again' : 'does not connect again'} if ${name}`, () =>
+      expect(areReplaced(before, after)).to.equal(isRepeated))
 
   it('takes only public keys from the files of the guest', () =>
     expect(

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
-import { HostKeys } from '../consoles/host-keys.js'
+import { areReplaced, HostKeys } from '../consoles/host-keys.js'
 import { CliError, exitCodes } from '../errors.js'
 import { readGuest } from '../names/guest.js'
 import { openSession, type GlobalOptions } from '../session.js'
@@ -20,7 +20,8 @@ const sshFailed = 255
 
 /**
  * Runs ssh and ends with its exit code. For a container, ssh knows the host keys that the gateway reports. They are read
- * again if ssh fails, because the container may have new ones, for example after a reinstallation.
+ * again if ssh fails, because the container may have new ones, for example after a reinstallation. A lost connection has
+ * the same exit code. Therefore ssh runs again only if it cannot have run the command.
  */
 export async function runSsh({ guest, command, user, options, surroundings }: SshRun): Promise<void> {
   const session = await openSession(surroundings, options)
@@ -30,8 +31,10 @@ export async function runSsh({ guest, command, user, options, surroundings }: Ss
   const keys = virtualization === 'lxc' ? new HostKeys(surroundings, uuid) : undefined
   if (keys && !keys.areKnown) await keys.refresh(session)
   const run = (): Promise<number> => runProgram('ssh', sshArguments({ ...place, user, keys }, command))
+  const before = keys?.known ?? []
   let code = await run()
-  if (code === sshFailed && (await keys?.refresh(session)) === true) {
+  if (code === sshFailed) await keys?.refresh(session)
+  if (code === sshFailed && areReplaced(before, keys?.known ?? [])) {
     surroundings.writeError(`${printable(name)} has new host keys, which the gateway confirms. Connecting again.\n`)
     code = await run()
   }

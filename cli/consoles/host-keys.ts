@@ -27,17 +27,21 @@ export class HostKeys {
   }
 
   get areKnown(): boolean {
-    return this.#lines().some((line) => this.#isOwn(line))
+    return this.known.length > 0
   }
 
-  /** Reads the keys from the guest. @returns true if they differ from the stored ones and were stored */
-  async refresh(session: Session): Promise<boolean> {
+  /** The stored lines with the keys of the guest. */
+  get known(): string[] {
+    return this.#lines().filter((line) => this.#isOwn(line))
+  }
+
+  /** Reads the keys from the guest, and stores them. */
+  async refresh(session: Session): Promise<void> {
     const keys = parseHostKeys(await readKeyFiles(session, this.uuid).catch(() => '')) // ssh then asks its user
     const lines = keys.map((key) => `${this.alias} ${key}`)
-    const [own, others] = [true, false].map((isOwn) => this.#lines().filter((line) => this.#isOwn(line) === isOwn))
-    if (lines.length === 0 || lines.join() === own!.join()) return false
-    await writeFileAtomic(this.path, [...others!, ...lines, ''].join('\n'), 0o600)
-    return true
+    if (lines.length === 0 || lines.join() === this.known.join()) return
+    const others = this.#lines().filter((line) => !this.#isOwn(line))
+    await writeFileAtomic(this.path, [...others, ...lines, ''].join('\n'), 0o600)
   }
 
   #isOwn(line: string): boolean {
@@ -52,6 +56,10 @@ export class HostKeys {
     }
   }
 }
+
+/** True if the guest had keys and now has only other keys. Then ssh, which knew the former keys, refused to connect. */
+export const areReplaced = (before: readonly string[], after: readonly string[]): boolean =>
+  before.length > 0 && after.length > 0 && !after.some((key) => before.includes(key))
 
 /** Parses public keys, one in each line. Ignores everything else, because the guest controls the text. */
 export const parseHostKeys = (text: string): string[] =>
