@@ -24,5 +24,5 @@ exit 1`
 export async function runLogs({ guest, unit = '', lines, isFollowed, options, surroundings }: LogsRun): Promise<void> {
   if (!/^\d{1,9}$/.test(lines)) throw usageError(`--lines: ${lines} must be a number`)
   const command = ['sh', '-c', script, 'sh', lines, isFollowed ? '-f' : '', unit]
-  await runRun({ guest, command, hasInput: false, options, surroundings })
+  await runRun({ guest, command, hasInput: false, isFiltered: true, options, surroundings })
 }

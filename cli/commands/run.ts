@@ -1,8 +1,9 @@
-import type { Writable } from 'node:stream'
+import type { WriteStream } from 'node:tty'
 import { withInterrupt } from '../consoles/interrupt.js'
 import { noInput, runProgram } from '../consoles/program.js'
 import { usageError } from '../errors.js'
 import { readGuest } from '../names/guest.js'
+import { controlFilter } from '../output/controls.js'
 import { openSession, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 
@@ -11,6 +12,8 @@ export interface RunRun {
   readonly command: readonly string[]
   /** False: the program does not get the standard input. Default: true. */
   readonly hasInput?: boolean
+  /** True: a terminal shows the output without control characters. Default: false. */
+  readonly isFiltered?: boolean
   readonly options: GlobalOptions
   readonly surroundings: Surroundings
 }
@@ -19,29 +22,31 @@ export interface RunRun {
 const endedByPipe = 128 + 13
 
 /** Runs a program in a container without a terminal, and ends with its exit code. */
-export async function runRun({ guest, command, hasInput = true, options, surroundings }: RunRun): Promise<void> {
+export async function runRun(run: RunRun): Promise<void> {
+  const { guest, command, hasInput = true, isFiltered = false, options, surroundings } = run
   if (command.length === 0) throw usageError('no program is given', 'write for example: berth run web1 -- uptime')
   const session = await openSession(surroundings, options)
   const { uuid } = await readGuest(session, guest)
   for (const stream of [process.stdout, process.stderr]) endWithReader(stream)
   const streams = {
     input: hasInput ? (process.stdin as AsyncIterable<Buffer>) : noInput(),
-    output: writerTo(process.stdout),
-    errors: writerTo(process.stderr),
+    output: writerTo(process.stdout, isFiltered),
+    errors: writerTo(process.stderr, isFiltered),
   }
   const code = await withInterrupt((signal) => runProgram(session, { guest: uuid, command, ...streams, signal }))
   process.exit(code)
 }
 
 /** When nobody reads the output any more, ends as after SIGPIPE. Then the program in the guest ends, too. */
-function endWithReader(stream: Writable): void {
+function endWithReader(stream: WriteStream): void {
   stream.removeAllListeners('error')
   stream.on('error', () => process.exit(endedByPipe))
 }
 
-function writerTo(stream: Writable): (bytes: Buffer) => Promise<void> {
+function writerTo(stream: WriteStream, isFiltered: boolean): (bytes: Buffer) => Promise<void> {
+  const shown = isFiltered && stream.isTTY ? controlFilter() : (bytes: Buffer) => bytes
   return (bytes) =>
     new Promise((resolve, reject) => {
-      stream.write(bytes, (error) => (error ? reject(error) : resolve()))
+      stream.write(shown(bytes), (error) => (error ? reject(error) : resolve()))
     })
 }

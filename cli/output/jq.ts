@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { CliError, exitCodes, usageError } from '../errors.js'
+import { withoutControls } from './controls.js'
 import { printable } from './width.js'
 
 /**
@@ -17,6 +18,3 @@ export function filterWithJq(json: string, filter: string): string {
   if (status !== 0) throw usageError(`--jq: ${printable(stderr.trim().split('\n')[0] ?? '')}`)
   return withoutControls(stdout)
 }
-
-/** Removes control characters in texts of guests, because they could change the terminal. */
-export const withoutControls = (text: string): string => text.replace(/[^\P{Cc}\r\n\t]/gu, '')

@@ -1,7 +1,8 @@
 import { usageError } from '../errors.js'
 import { columnsOf } from './columns.js'
 import { cellOf, formatTable, isRecord, valueAt, type Row } from './table.js'
-import { filterWithJq, withoutControls } from './jq.js'
+import { withoutControls } from './controls.js'
+import { filterWithJq } from './jq.js'
 import { padTo } from './width.js'
 
 /* Formats the results of commands. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { outputRecord } from '../../shared/program-output.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { startBerth, type Started } from '../support/cli/berth.js'
+import { BerthTerminal, startBerth, type Started } from '../support/cli/berth.js'
 import { ConsoleLab, ownProtocol } from '../support/gateway/console-lab.js'
 import { waitFor } from '../support/wait.js'
 
@@ -27,8 +27,8 @@ describe('programs and screens without SSH', () => {
   })
   afterEach(() => lab.endAll())
 
-  const berth = (...args: string[]): Started =>
-    startBerth(args, { HOME: directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey })
+  const env = () => ({ HOME: directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey })
+  const berth = (...args: string[]): Started => startBerth(args, env())
 
   async function ticket(command: readonly unknown[], container = guest.name) {
     const { status, body } = await lab.gateway.request('POST', '/ssh-ticket', { body: { container, command } })
@@ -141,6 +141,27 @@ describe('programs and screens without SSH', () => {
       2,
       `berth: programs can only be run in containers, not in virtual machines: use SSH, such as berth ssh ${machine.name} -- COMMAND (unsupported)\n`,
     ])
+  })
+
+  it('berth logs removes control characters only if its output is a terminal', async () => {
+    const line = 'a\u001b]0;title\u0007\tb\n'
+    const print = async (from: Guest, isShown: () => boolean): Promise<void> => {
+      await waitFor(() => lab.consoles.terminals.some((one) => one.guestUuid === from.uuid && one.hasInputEnded), {
+        what: 'a program without input',
+      })
+      const terminal = lab.terminal(from)
+      for (const stream of [1, 2] as const) terminal.show(outputRecord(stream, Buffer.from(line)))
+      await waitFor(isShown, { what: 'the output' })
+      terminal.exit(0)
+    }
+    const piped = berth('logs', guest.name)
+    await print(guest, () => piped.out() === line && piped.err() === line)
+    expect((await piped.ended).code).to.equal(0)
+    const other = await lab.addGuest()
+    const shown = new BerthTerminal(['logs', other.name], env())
+    await print(other, () => shown.text.split('b\r\n').length === 3)
+    expect(await shown.ended, shown.text).to.equal(0)
+    expect(shown.text).to.match(/^(a\]0;title\s+b\r\n){2}$/)
   })
 
   describe('berth vnc', () => {
