@@ -47,6 +47,17 @@ export class CliError extends Error {
   }
 }
 
+/** jq failed after the request. The result is still printed, because it may contain a password that is shown only once. */
+export class FilterError extends CliError {
+  /** @param unfiltered the result, which the program prints to its standard output */
+  constructor(
+    message: string,
+    readonly unfiltered: string,
+  ) {
+    super(exitCodes.failed, message, 'the result is printed without the filter')
+  }
+}
+
 export const usageError = (message: string, hint?: string): CliError => new CliError(exitCodes.usage, message, hint)
 
 /** Converts an error of the client to the error that the program reports; undefined: another kind of error. */

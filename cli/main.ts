@@ -3,7 +3,7 @@ import { CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { loadOperations } from './catalog/load.js'
-import { cliErrorOf, exitCodes, usageError, type ExitCode } from './errors.js'
+import { cliErrorOf, exitCodes, FilterError, usageError, type ExitCode } from './errors.js'
 import { printable } from './output/width.js'
 import { createProgram } from './program.js'
 import type { Surroundings } from './surroundings.js'
@@ -61,6 +61,7 @@ async function run(): Promise<ExitCode> {
 /** Prints an error. Commander prints its own errors and help itself. */
 function report(cause: unknown): ExitCode {
   if (cause instanceof CommanderError) return cause.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+  if (cause instanceof FilterError) surroundings.writeOut(cause.unfiltered)
   const error = cliErrorOf(cause)
   const { message } = error ?? (cause as Error)
   const red = useColor() ? ['\u001b[31m', '\u001b[0m'] : ['', '']

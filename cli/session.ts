@@ -3,6 +3,7 @@ import { findConnection } from './contexts/connection.js'
 import { Names } from './names/names.js'
 import type { Surroundings } from './surroundings.js'
 import { printable } from './output/width.js'
+import { checkFilter } from './output/jq.js'
 import { outputForms, type OutputOptions } from './output/print.js'
 import { usageError } from './errors.js'
 import { parseDuration } from './input/times.js'
@@ -44,6 +45,7 @@ export function outputOptions(options: GlobalOptions, command: string, width: nu
   if (form === undefined) throw usageError(`-o: ${options.output} must be one of ${outputForms.join(', ')}`)
   if (options.jq !== undefined && (form !== 'json' || options.quiet))
     throw usageError('--jq: filters JSON, so it cannot be combined with -q or another form')
+  if (options.jq !== undefined) checkFilter(options.jq)
   return { form, isQuiet: options.quiet ?? false, columns: options.columns, width, command, jq: options.jq }
 }
 

@@ -1,20 +1,39 @@
 import { spawnSync } from 'node:child_process'
-import { CliError, exitCodes, usageError } from '../errors.js'
+import { CliError, exitCodes, FilterError, usageError } from '../errors.js'
 import { withoutControls } from './controls.js'
 import { printable } from './width.js'
 
 /**
+ * Runs jq without input, which finds a wrong filter before a request has an effect.
+ * @throws {CliError} `usage` if the filter is wrong, `failed` if jq cannot be run
+ */
+export function checkFilter(filter: string): void {
+  runJq('', filter)
+}
+
+/**
  * Returns what the program `jq` makes of a text in JSON. It prints strings without quotes.
- * @throws {CliError} `usage` if the filter is wrong
+ * @throws {FilterError} if jq fails
  */
 export function filterWithJq(json: string, filter: string): string {
+  try {
+    return withoutControls(runJq(json, filter))
+  } catch (cause) {
+    throw new FilterError((cause as Error).message, `${json}\n`)
+  }
+}
+
+function runJq(input: string, filter: string): string {
   // The space before the filter keeps jq from reading it as an option. Version 1.6 does not know `--`.
-  const { error, status, stdout, stderr } = spawnSync('jq', ['-r', ` ${filter}`], {
-    input: json,
+  const { error, status, signal, stdout, stderr } = spawnSync('jq', ['-r', ` ${filter}`], {
+    input,
     encoding: 'utf8',
     maxBuffer: Infinity,
   })
-  if (error) throw new CliError(exitCodes.failed, `--jq: cannot run jq: ${error.message}`, 'install the program jq')
-  if (status !== 0) throw usageError(`--jq: ${printable(stderr.trim().split('\n')[0] ?? '')}`)
-  return withoutControls(stdout)
+  // EPIPE: jq ended before it had read everything. Its exit code tells whether it failed.
+  if (error && (error as NodeJS.ErrnoException).code !== 'EPIPE')
+    throw new CliError(exitCodes.failed, `--jq: cannot run jq: ${error.message}`, 'install the program jq')
+  const [reason] = stderr.trim().split('\n')
+  if (status !== 0) throw usageError(`--jq: ${printable(reason || `jq ended with ${signal ?? status}`)}`)
+  return stdout
 }

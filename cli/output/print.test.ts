@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { filterWithJq } from './jq.js'
 import { formatResult, type OutputOptions } from './print.js'
 import { fitWidths } from './table.js'
 
@@ -33,6 +34,9 @@ describe('the output of commands', () => {
 
   it('escapes control characters of the terminal in JSON', async () =>
     expect(await print({ name: '\u009b' }, { form: 'json' })).to.equal('{\n  "name": "\\u009b"\n}\n'))
+
+  it('reports the error of jq if jq ends before it has read everything', () =>
+    expect(() => filterWithJq(JSON.stringify('a'.repeat(1_000_000)), '.[')).to.throw(/^--jq: jq: error/))
 
   it('quotes the cells of CSV', async () =>
     expect(await print([{ a: 'x,"y"', b: null, c: [1] }], { form: 'csv' })).to.equal('a,b,c\r\n"x,""y""",,[1]\r\n'))

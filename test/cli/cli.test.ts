@@ -102,6 +102,21 @@ describe('the command line', () => {
       expect((await berth('guest', 'list', '--columns', 'nam')).err).to.contain('--columns: nam does not exist')
     })
 
+    it('creates nothing if jq is missing or refuses the filter, and prints the complete result if jq fails later', async () => {
+      const create = (name: string, filter: string, env = {}): Promise<Ended> =>
+        start(['guest', 'create', name, ...createFlags, '--jq', filter], env).ended
+      expect((await create('cli-jq', '.[')).code).to.equal(2)
+      const missing = await create('cli-jq', '.', { PATH: '/nonexistent' })
+      expect([missing.code, missing.err]).to.satisfy(
+        ([code, text]: [number, string]) => code === 1 && text.includes('install the program jq'),
+      )
+      expect((await berth('guest', 'get', 'cli-jq')).code).to.equal(3)
+      const { code, out, err } = await create('cli-jq', '.ssh_password | error')
+      expect(code, err).to.equal(1)
+      expect((JSON.parse(out) as Body)['ssh_password']).to.match(/^\S{8,}$/)
+      expect(err).to.match(/^berth: --jq: jq: error/)
+    })
+
     it('accepts the beginning of a UUID, and suggests a similar name for a wrong name', async () => {
       const { uuid } = await json('guest', 'get', 'web1')
       expect((await json('guest', 'get', String(uuid).slice(0, 13))).name).to.equal('web1')
