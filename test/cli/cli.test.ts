@@ -113,7 +113,7 @@ describe('the command line', () => {
       expect((await berth('guest', 'get', 'cli-jq')).code).to.equal(3)
       const { code, out, err } = await create('cli-jq', '.ssh_password | error')
       expect(code, err).to.equal(1)
-      expect((JSON.parse(out) as Body)['ssh_password']).to.match(/^\S{8,}$/)
+      expect(JSON.parse(out).ssh_password).to.match(/^\S{8,}$/)
       expect(err).to.match(/^berth: --jq: jq: error/)
     })
 
