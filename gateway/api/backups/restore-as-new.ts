@@ -54,7 +54,7 @@ export function restoreAsNewRoute(parts: BackupParts): Route {
     audit: 'backup.restore_as_new',
     tag: 'Backups',
     summary:
-      'Queues the creation of a container from a backup, also from a backup of a deleted container. The body contains the fields of `POST /containers`. Omitted fields have the values that the original container had when the backup was made; host ports and public addresses are chosen automatically. `name` and `template_id` are required for backups of older versions. The caller also needs the scope `backup:read`. The new container gets its own login and host name, a new `machine-id` and new SSH host keys. A failed creation is undone',
+      'Queues the creation of a container from a backup, also from a backup of a deleted container. The body contains the fields of `POST /containers`. Omitted fields have the values that the original container had when the backup was made; host ports and public addresses are chosen automatically. `name` and `template_id` are required for backups of older versions. The caller also needs the scope `backup:restore`. The new container gets its own login and host name, a new `machine-id` and new SSH host keys. A failed creation is undone',
     params: PathSchema,
     body: NewGuestSchema,
     bodyOptional: true,
@@ -106,7 +106,7 @@ interface WantedBackup {
 /** @throws {BerthError} `insufficient_scope`, `missing_field`, `not_found` */
 function locate({ view }: Fleet, caller: Principal, wanted: WantedBackup): BackupLocation {
   const { backupId, targetId, containerUuid: sourceUuid } = wanted
-  requireScope(caller, 'backup:read')
+  requireScope(caller, 'backup:restore')
   if (targetId === undefined && sourceUuid === undefined) {
     const found = findBackup(view.guests(), backupId)
     if (!found) throw notFound('backup')

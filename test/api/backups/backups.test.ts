@@ -221,11 +221,11 @@ describe('backups over HTTP', function () {
       expect(agent.host.volumes.has(answer.body.data.uuid as string)).to.equal(false)
     })
 
-    it('are refused if they do not exist, if the name is in use, or if the caller cannot read backups', async () => {
+    it('are refused if they do not exist, if the name is in use, or if the caller cannot restore backups', async () => {
       const id = await backUp()
       const place = { target_id: targetId, container_uuid: guest.uuid }
-      const scopes = ['container:create', 'backup:read']
-      const unread = await gateway.makeKey({ scopes: ['container:create'], name: 'no backups' })
+      const scopes = ['container:create', 'backup:restore']
+      const unread = await gateway.makeKey({ scopes: ['container:create', 'backup:read'], name: 'no restores' })
       const listedOnly = await gateway.makeKey({ scopes, name: 'no targets' })
       const name = 'btest-refused'
       for (const [answer, status, code] of [
