@@ -6,6 +6,7 @@ import { mayRun } from '../policy/policy.js'
 import { networkOf } from '../resources/network.js'
 import { readArrival, type ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
+import { liftFence, recordFence } from './fence.js'
 import type { LiveArrivals } from './live-target.js'
 
 /** Applies the decisions of the gateway about the owners of guests. */
@@ -65,6 +66,8 @@ export class OwnerDecisions {
     const change: OwnershipChange | undefined = changeOwnership(store, uuid, { kind: 'appoint', ...event })
     if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid)
     if (before === 'arriving' && change?.effect === 'discard') store.remove(uuid)
+    if (before === 'fenced' && change?.effect === 'start') liftFence(store, uuid)
+    if (change?.effect === 'fence') recordFence(store, uuid, before)
     return { before, change }
   }
 
@@ -92,8 +95,6 @@ export class OwnerDecisions {
   /** Stops a guest that belongs to another host, and keeps its disk. */
   async #fence(uuid: string): Promise<void> {
     const { store, machines, network, config } = this.parts.context
-    const reason = 'the container belongs to another host; this host keeps an old copy of its disk'
-    store.update(uuid, { status: 'error', statusReason: reason, wanted: 'stopped' })
     const record = store.find(uuid)
     if (!record) return
     await machines.driverOf(record).kill(machines.of(record))

@@ -145,4 +145,28 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(await detail(guest)).to.include({ host_id: 'host-a', name: guest.name })
     expect(runsOn('host-a', guest)).to.equal(true)
   })
+
+  it('starts a guest again that its former host has fenced before the restore failed', async () => {
+    const guest = await addGuest(true)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const { backupFaults } = agentOf('host-b').host
+    let isDamaged = false
+    backupFaults.fetch = async () => {
+      await waitFor(() => isDamaged, { what: 'the damage of the backup' })
+      throw conflict('backup_damaged', 'the backup is damaged')
+    }
+    expect((await evacuate({ confirm: 'host-a' })).status).to.equal(202)
+    await waitFor(() => agentOf('host-b').guests().length === 1, { what: 'the restore' })
+    await gateway.fleet.setHostState('host-a', 'online')
+    const copy = () =>
+      agentOf('host-a')
+        .guests()
+        .find(({ uuid }) => uuid === guest.uuid)
+    await waitFor(() => copy()?.status === 'error' && !runsOn('host-a', guest), { what: 'the fenced copy' })
+    isDamaged = true
+    await waitFor(() => runsOn('host-a', guest), { what: 'the guest to be started again' })
+    await waitFor(async () => (await detail(guest))['status'] === 'running', { what: 'the guest on its host' })
+    delete backupFaults.fetch
+    expect(await detail(guest)).to.include({ host_id: 'host-a', name: guest.name, status_reason: '' })
+  })
 })

@@ -1,0 +1,37 @@
+import type { OwnershipRole } from '../ownership/plan-ownership.js'
+import type { GuestRecord } from '../record/record.js'
+import type { GuestStore } from '../record/guest-store.js'
+import { readArrival, type ArrivalDetails } from './arrival-details.js'
+import { readDetails, writeDetails } from './change-ownership.js'
+import { readIsWanted } from './leave.js'
+
+/* A guest is fenced while it belongs to another host. These functions record this; they join the caller's transaction. */
+
+interface FencedDetails extends Pick<Partial<ArrivalDetails>, 'snapshot' | 'received'> {
+  /** State of the guest before it was fenced. It is restored if this host becomes the owner again. */
+  readonly beforeFence: Pick<GuestRecord, 'wanted' | 'statusReason'> & { readonly isBroken: boolean }
+}
+
+const fencedReason = 'the container belongs to another host; this host keeps an old copy of its disk'
+
+/** Records that the guest must not run. @param before role of this host before the decision */
+export function recordFence(store: GuestStore, uuid: string, before: OwnershipRole): void {
+  const record = store.find(uuid)
+  if (!record || before === 'fenced') return
+  const { status, statusReason } = record
+  const isBroken = status === 'error'
+  // A move has set `wanted` to `stopped`.
+  const wanted = before === 'leaving' && readIsWanted(store, uuid) ? 'running' : record.wanted
+  const { snapshot, received } = readArrival(store, uuid)
+  const beforeFence = { wanted, statusReason: isBroken ? statusReason : '', isBroken }
+  writeDetails(store, uuid, { snapshot, received, beforeFence } satisfies FencedDetails)
+  store.update(uuid, { status: 'error', statusReason: fencedReason, wanted: 'stopped' })
+}
+
+/** Records that this host owns the guest again. The reconciler starts the guest if it ran before it was fenced. */
+export function liftFence(store: GuestStore, uuid: string): void {
+  const { beforeFence, ...details } = readDetails(store, uuid) as Partial<FencedDetails>
+  const { wanted = 'stopped', statusReason = '', isBroken = false } = beforeFence ?? {}
+  store.update(uuid, { status: isBroken ? 'error' : 'stopped', statusReason, wanted })
+  writeDetails(store, uuid, details)
+}
