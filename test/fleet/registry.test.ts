@@ -79,6 +79,22 @@ describe('the reservation of names and ids', function () {
     ])
   })
 
+  it('remembers the last ownership generation of a deleted guest, but not of a guest of a removed host', async () => {
+    const [deleted, removed] = ['00000000-0000-4000-8000-00000000000c', '00000000-0000-4000-8000-00000000000d']
+    const claims = [
+      { uuid: deleted, id: 6000, name: 'deleted', generation: 2 },
+      { uuid: removed, id: 6001, name: 'removed', generation: 2 },
+    ]
+    await registries[0]!.claim('a', claims)
+    await registries[0]!.release('a', [deleted])
+    await registries[0]!.releaseHost('a')
+    const refused = await registries[1]!.claim(
+      'b',
+      claims.map((claim) => ({ ...claim, generation: 1 })),
+    )
+    expect([...refused].map(([uuid, { ownerGeneration }]) => [uuid, ownerGeneration])).to.deep.equal([[deleted, 2]])
+  })
+
   it('can be released only by its host, and leaves no key in the store after the release', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
     await registries[0]!.release('b', [reservation.uuid])

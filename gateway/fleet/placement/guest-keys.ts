@@ -10,6 +10,7 @@ import type { Reservation } from './plan-claims.js'
  * | `guest-ids` | hash: id → uuid |
  * | `guest-name:<lower case>` | uuid |
  * | `guest-operation:<operation id>` | uuid |
+ * | `former-guest:<uuid>` | last ownership generation of a deleted guest that had several owners, for a year |
  * | `next-guest-id` | the highest id assigned so far |
  */
 export class GuestKeys {
@@ -29,6 +30,10 @@ export class GuestKeys {
 
   name(name: string): string {
     return this.store.key('guest-name', name.toLowerCase())
+  }
+
+  former(uuid: string): string {
+    return this.store.key('former-guest', uuid)
   }
 
   operation(operationId: string): string {

@@ -129,6 +129,7 @@ export class GuestOwners {
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),
         steadyClock.earliest() - graceMs - callTimeoutMs,
         (held) => this.#isStuck(held, steadyClock.earliest() - renameMs),
+        ({ hostId }) => this.parts.view.findState(hostId) !== undefined,
       )
       if (freed.length > 0)
         log.info({ freed: freed.map(({ name }) => name) }, 'reservations without a guest were removed')

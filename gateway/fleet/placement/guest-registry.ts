@@ -115,7 +115,7 @@ export class GuestRegistry {
     }
   }
 
-  /** Frees the reservations of guests. Ignores guests that are unknown or belong to another host. */
+  /** Frees the reservations of deleted guests. Ignores guests that are unknown or belong to another host. */
   async release(hostId: string, uuids: readonly string[]): Promise<void> {
     await this.#releases.release(hostId, uuids)
   }
@@ -137,19 +137,22 @@ export class GuestRegistry {
   /**
    * Frees reservations that were made before `madeBeforeMs`, unless `isKept` returns true for them.
    * @param isStuck true for a guest that did not get its `newName`, which is then freed
+   * @param isDeleted false for a guest that possibly still exists, because its host was removed from the fleet
    * @returns the reservations that were freed
    */
   async sweep(
     isKept: (held: Reservation) => boolean,
     madeBeforeMs: number,
     isStuck: (held: Reservation) => boolean = () => false,
+    isDeleted: (held: Reservation) => boolean = () => true,
   ): Promise<Reservation[]> {
     const [stale, stuck] = [new Map<string, Reservation>(), new Map<string, Reservation>()]
     for await (const some of this.#readAll())
       for (const one of some)
         if (one.reservedAtMs < madeBeforeMs && !isKept(one)) stale.set(one.uuid, one)
         else if (isStuck(one)) stuck.set(one.uuid, one)
-    await Promise.all([...stale.values()].map(({ hostId, uuid }) => this.release(hostId, [uuid])))
+    const releases = [...stale.values()].map((one) => this.#releases.release(one.hostId, [one.uuid], isDeleted(one)))
+    await Promise.all(releases)
     for (const { uuid, newName = '' } of stuck.values()) await this.names.release(uuid, newName)
     return [...stale.values()]
   }
@@ -183,7 +186,7 @@ export class GuestRegistry {
   }
 
   async releaseHost(hostId: string): Promise<void> {
-    await this.sweep((held) => held.hostId !== hostId, Infinity)
+    await this.sweep((held) => held.hostId !== hostId, Infinity, undefined, () => false)
   }
 
   /** Usually, the store already has the guests of all claims. One read is then enough, without a transaction. */
@@ -242,13 +245,21 @@ export class GuestRegistry {
       client.mGet(claims.map(({ name }) => this.#keys.name(name))),
     ])
     const held = guests.map(parseReservation).filter((reservation) => reservation !== undefined)
+    const unknown = claims.filter((_, index) => !guests[index])
     return {
+      former: await this.#readFormer(client, unknown),
       byUuid: new Map(held.map((reservation) => [reservation.uuid, reservation])),
       byId: new Map(claims.flatMap(({ id }, index) => (ids[index] ? [[id, ids[index]]] : []))),
       byName: new Map(
         claims.flatMap(({ name }, index) => (owners[index] ? [[name.toLowerCase(), owners[index]]] : [])),
       ),
     }
+  }
+
+  async #readFormer(client: StoreClient, claims: readonly GuestClaim[]): Promise<Map<string, number>> {
+    if (claims.length === 0) return new Map()
+    const generations = await client.mGet(claims.map(({ uuid }) => this.#keys.former(uuid)))
+    return new Map(claims.flatMap(({ uuid }, at) => (generations[at] ? [[uuid, Number(generations[at])]] : [])))
   }
 
   #write(client: StoreClient, reservations: readonly Reservation[]) {

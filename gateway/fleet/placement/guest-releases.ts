@@ -8,13 +8,20 @@ import type { RoomStore } from './room-store.js'
 /** Maximum number of guests in a transaction. */
 const batchSize = 200
 
+/** Time in ms for which old copies of a deleted guest are recognized when a failed host returns. */
+const rememberMs = 365 * 24 * 3_600_000
+
+interface WaitingRelease extends Reservation {
+  readonly isDeleted: boolean
+}
+
 /**
  * Frees names, ids and resources of guests that no longer exist. All waiting guests share one transaction. Each gateway
  * learns of each deleted guest. After a downtime, it learns of hundreds at once. With a transaction for each guest,
  * other transactions would wait for seconds.
  */
 export class GuestReleases {
-  #waiting = new Map<string, Reservation>()
+  #waiting = new Map<string, WaitingRelease>()
   readonly #rounds = new Coalescer(() => this.#releaseWaiting())
 
   constructor(
@@ -23,13 +30,16 @@ export class GuestReleases {
     private readonly rooms: RoomStore,
   ) {}
 
-  /** Frees guests of a host. Ignores guests that are unknown or belong to another host. */
-  async release(hostId: string, uuids: readonly string[]): Promise<void> {
+  /**
+   * Frees guests of a host. Ignores guests that are unknown or belong to another host.
+   * @param isDeleted false if the guests possibly still exist, because their host was removed from the fleet
+   */
+  async release(hostId: string, uuids: readonly string[], isDeleted = true): Promise<void> {
     if (uuids.length === 0) return
     const held = await this.store.run('look for guests', (client) => this.#read(client, uuids))
     const own = held.filter((one) => one.hostId === hostId && one.evacuatedFrom === undefined)
     if (own.length === 0) return
-    for (const one of own) this.#waiting.set(one.uuid, one)
+    for (const one of own) this.#waiting.set(one.uuid, { ...one, isDeleted })
     await this.#rounds.run()
   }
 
@@ -42,7 +52,7 @@ export class GuestReleases {
     }
   }
 
-  async #releaseBatch(client: StoreClient, batch: readonly Reservation[]): Promise<void> {
+  async #releaseBatch(client: StoreClient, batch: readonly WaitingRelease[]): Promise<void> {
     const names = batch.map(({ name }) => this.keys.name(name))
     const [, present, nameOwners] = await Promise.all([
       client.watch([this.keys.guests, ...names]), // another gateway can rename one of the guests now
@@ -61,6 +71,8 @@ export class GuestReleases {
     const steps = client.multi()
     // The owner of a name that the guest got after this read is not known. Such a name belongs to the guest.
     for (const one of gone) this.#remove(steps, one, [one.uuid, undefined].includes(owners.get(one.name)))
+    const deleted = new Set(batch.flatMap(({ uuid, isDeleted }) => (isDeleted ? uuid : [])))
+    for (const one of gone) if (deleted.has(one.uuid)) this.#remember(steps, one)
     await steps.exec()
   }
 
@@ -71,6 +83,11 @@ export class GuestReleases {
     if (!operationId) return
     steps.del(this.keys.operation(operationId))
     this.rooms.put(steps, new Map([[operationId, undefined]]))
+  }
+
+  /** A former host of the guest must not start its old copy when it returns. */
+  #remember(steps: Transaction, { uuid, generation = 0 }: Reservation): void {
+    if (generation > 0) steps.set(this.keys.former(uuid), String(generation), { PX: rememberMs })
   }
 
   async #read(client: StoreClient, uuids: readonly string[]): Promise<Reservation[]> {

@@ -109,4 +109,26 @@ describe('the registration of guests that host “a” reports', () => {
       expect(refused.get('u1')).to.have.property('reason')
       expect(refused.get('u1')?.ownerGeneration).to.equal(expected)
     })
+
+  for (const [name, change, expected] of [
+    ['stops an old copy of a guest that was deleted on another host', { generation: 1 }, { add: [], stopped: 2 }],
+    [
+      'tells a fenced copy of a deleted guest its last generation',
+      { isOwner: false, isFenced: true },
+      { add: [], stopped: 2 },
+    ],
+    [
+      'registers a deleted guest again that its last host reports',
+      { generation: 2 },
+      { add: ['u1'], stopped: undefined },
+    ],
+  ] as const)
+    it(name, () => {
+      const { add, refused } = planClaims('a', [{ ...claim('u1', 1), ...change }], {
+        ...held([]),
+        former: new Map([['u1', 2]]),
+      })
+      const result = { add: add.map(({ uuid }) => uuid), stopped: refused.get('u1')?.ownerGeneration }
+      expect(result).to.deep.equal(expected)
+    })
 })

@@ -51,6 +51,8 @@ export interface StoredClaims {
   readonly byName: ReadonlyMap<string, string>
   /** Uuids of guests by id. */
   readonly byId: ReadonlyMap<number, string>
+  /** Last ownership generations of deleted guests, by uuid. Guests that never had another owner are absent. */
+  readonly former?: ReadonlyMap<string, number>
 }
 
 export interface ClaimPlan {
@@ -86,8 +88,9 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   for (const claim of claims) {
     const known = held.byUuid.get(claim.uuid)
     if (isOutdated(hostId, claim, known)) continue
-    const reason = findProblem(hostId, claim, { known, names, ids })
-    if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
+    const deletedAt = known ? undefined : held.former?.get(claim.uuid)
+    const reason = findProblem(hostId, claim, { known, deletedAt, names, ids })
+    if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, { known, deletedAt }) })
     else if (known) {
       // A copy that this host must not start can have an old name, so its name is ignored.
       if (known.name === claim.name || claim.isOwner === false) continue
@@ -112,13 +115,22 @@ function isOutdated(hostId: string, { reportedAt }: GuestClaim, known: Reservati
   return reportedAt.revision < namedAt.revision
 }
 
-/** Finds an old copy of a guest that another host owns now. A host whose disk was restored has such copies. */
+interface StoredGuest {
+  readonly known: Reservation | undefined
+  /** Generation in which the guest was deleted. Undefined: it exists, or is not known as deleted. */
+  readonly deletedAt: number | undefined
+}
+
+/**
+ * Finds an old copy of a guest that another host owns now, or owned when the guest was deleted. A host that has failed, or
+ * whose disk was restored, has such copies.
+ */
 function newerOwner(
   hostId: string,
   { generation = 0, isOwner, isFenced = false }: GuestClaim,
-  known: Reservation | undefined,
+  { known, deletedAt = 0 }: StoredGuest,
 ): Pick<Refusal, 'ownerGeneration'> {
-  const stored = known?.generation ?? 0
+  const stored = known ? (known.generation ?? 0) : deletedAt
   // A fenced copy must know the newest generation, too: a late message could make its host the owner otherwise.
   const isOutdated = (isOwner !== false || isFenced) && known?.hostId !== hostId && generation < stored
   return isOutdated ? { ownerGeneration: stored } : {}
@@ -127,10 +139,11 @@ function newerOwner(
 function findProblem(
   hostId: string,
   claim: GuestClaim,
-  held: { known: Reservation | undefined; names: Map<string, string>; ids: Map<number, string> },
+  held: StoredGuest & { names: Map<string, string>; ids: Map<number, string> },
 ): string | undefined {
   const what = `guest ${claim.name} (${claim.id}, ${claim.uuid}) is not shown`
   if (!held.known && claim.isOwner === false) return `${what}: this host does not own it`
+  if ((claim.generation ?? 0) < (held.deletedAt ?? 0)) return `${what}: it was deleted on another host`
   if (held.known && held.known.hostId !== hostId) return `${what}: it belongs to host ${held.known.hostId}`
   const nameOwner = held.names.get(claim.name.toLowerCase())
   if (nameOwner !== undefined && nameOwner !== claim.uuid) return `${what}: the name belongs to ${nameOwner}`
