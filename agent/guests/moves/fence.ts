@@ -1,13 +1,13 @@
 import type { OwnershipRole } from '../ownership/plan-ownership.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
-import { readArrival, type ArrivalDetails } from './arrival-details.js'
+import { readArrival } from './arrival-details.js'
 import { readDetails, writeDetails } from './change-ownership.js'
 import { readIsWanted } from './leave.js'
 
 /* A guest is fenced while it belongs to another host. These functions record this; they join the caller's transaction. */
 
-interface FencedDetails extends Pick<Partial<ArrivalDetails>, 'snapshot' | 'received'> {
+interface FencedDetails {
   /** State of the guest before it was fenced. It is restored if this host becomes the owner again. */
   readonly beforeFence: Pick<GuestRecord, 'wanted' | 'statusReason'> & { readonly isBroken: boolean }
 }
@@ -23,8 +23,8 @@ export function recordFence(store: GuestStore, uuid: string, before: OwnershipRo
   // A move has set `wanted` to `stopped`.
   const wanted = before === 'leaving' && readIsWanted(store, uuid) ? 'running' : record.wanted
   const { snapshot, received } = readArrival(store, uuid)
-  const beforeFence = { wanted, statusReason: isBroken ? statusReason : '', isBroken }
-  writeDetails(store, uuid, { snapshot, received, beforeFence } satisfies FencedDetails)
+  const beforeFence: FencedDetails['beforeFence'] = { wanted, statusReason: isBroken ? statusReason : '', isBroken }
+  writeDetails(store, uuid, { snapshot, received, beforeFence })
   store.update(uuid, { status: 'error', statusReason: fencedReason, wanted: 'stopped' })
 }
 
