@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -185,6 +195,27 @@ describe('archives of root filesystems', function () {
       expect(await unpack(`${other}.tar`, path)).to.equal('done')
       expect(readdirSync(path).sort()).to.deep.equal(['etc', 'rootfs'])
     })
+  })
+
+  it('are unpacked even if only root can read them, and are not changed', async () => {
+    const source = `${scratch.path}/private`
+    mkdirSync(source)
+    writeFileSync(`${source}/file`, 'content')
+    sh('tar', '--create', `--file=${source}.tar`, '-C', source, 'file')
+    sh('zip', '-q', '-j', `${source}.zip`, `${source}/file`, `${source}.tar`)
+    for (const archive of [`${source}.tar`, `${source}.zip`]) {
+      chmodSync(archive, 0o600)
+      const before = statSync(archive)
+      const path = await target(16 * mib)
+      expect(await unpack(archive, path), archive).to.equal('done')
+      expect(readFileSync(`${path}/file`, 'utf8')).to.equal('content')
+      const { mode, uid, ctimeMs } = statSync(archive)
+      expect({ mode, uid, ctimeMs }, archive).to.include({
+        mode: before.mode,
+        uid: before.uid,
+        ctimeMs: before.ctimeMs,
+      })
+    }
   })
 
   it('leave no unpacking process when they are canceled', async () => {

@@ -2,8 +2,8 @@
 #
 # - enter_empty_root(ENTRIES) gives the process a separate mount namespace. Its root contains only the system's programs,
 #   read-only, and the entries, and has no /proc. Each entry is [KIND, SOURCE, TARGET]. KIND is `read` or `write` for
-#   files and directories, `device` for device nodes, and `tree` for a mount that was opened before, whose descriptor is
-#   SOURCE. The default of TARGET is SOURCE.
+#   files and directories, `device` for device nodes, and `tree` or `opened` for the mount of a directory or file that was
+#   opened before, whose descriptor is SOURCE. The default of TARGET is SOURCE.
 # - own_mounts() creates the mount namespace earlier, so that processes that are forked in between share it.
 # - keep_only(DESCRIPTORS) closes all other descriptors at exec.
 # - own_processes() makes the next forked process the first one of a new process namespace.
@@ -55,7 +55,7 @@ sub enter_empty_root {
   my @mounts;
   for my $entry (system_entries(), @entries) {
     my ($kind, $source, $target) = @$entry;
-    if ($kind eq 'tree') { push @mounts, [$source, $target, 1]; next }
+    if ($kind eq 'tree' || $kind eq 'opened') { push @mounts, [$source, $target, $kind eq 'tree']; next }
     my $fd = ask("open $source", 'open_tree', $here, "$source", 1 | $no_follow | close_on_exec());
     isolate_set($fd, '', $empty_path, $attributes_of{$kind}, 0);
     push @mounts, [$fd, $target // $source, -d $source];

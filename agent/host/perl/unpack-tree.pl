@@ -1,10 +1,11 @@
 # Unpacks an untrusted archive. Arguments: the archive, the target (an empty directory), the first of 65,536 unused user ids
-# of the host, then the program that unpacks its standard input, which is also /archive, into its working directory. If the
-# archive is "-", it is the standard input of this program, and /archive does not exist.
+# of the host, then the program that unpacks its standard input into its working directory. If the archive is "-", it is the
+# standard input of this program. Otherwise, an argument /archive of the program is its path, for programs that must seek. The
+# archive itself is not changed, because it can be a file of the operator.
 #
 # The program runs as root of a user namespace with those ids, without a network, in an empty root (isolate.pl). The target
 # is mounted idmapped on /target, so that files of root in the archive belong to root on the disk. Everything else is
-# read-only. When the program ends, all processes that it has started end.
+# read-only. The mount of /archive is idmapped, too, so that the program can read it if only root of the host can. When the program ends, all processes that it has started end.
 #
 # System calls: unshare, open_tree, mount_setattr with MOUNT_ATTR_IDMAP, prctl and those of isolate.pl, between fork and
 # exec. mount(8) of Debian 12 cannot create idmapped mounts.
@@ -14,8 +15,8 @@ require(__FILE__ =~ s{[^/]+\z}{isolate.pl}r);
 
 my ($archive, $target, $base, @program) = @ARGV;
 my ($new_user, $new_others) = (0x10000000, 0x68000000); # CLONE_NEWUSER; CLONE_NEWPID, _NEWNET and _NEWIPC
-my ($here, $empty_path) = (-100, 0x1000);
-my ($no_dev, $idmap) = (4, 0x00100000);
+my ($here, $empty_path, $no_follow) = (-100, 0x1000, 0x100);
+my ($read_only, $no_dev, $idmap) = (1 | 2, 4, 0x00100000);
 my $place = '/target';
 
 sub set_mount {
@@ -31,10 +32,7 @@ sub write_map {
 }
 
 my $is_file = $archive ne '-';
-if ($is_file) {
-  open(STDIN, '<', $archive) or die "$archive: $!\n";
-  chmod 0444, \*STDIN;
-}
+if ($is_file) { open(STDIN, '<', $archive) or die "$archive: $!\n" }
 own_mounts();
 ask('unshare', 'unshare', $new_others);
 
@@ -58,7 +56,13 @@ write_map("/proc/$child/$_") for 'uid_map', 'gid_map';
 open(my $userns, '<', "/proc/$child/ns/user") or die "user namespace: $!\n";
 my $tree = ask('open_tree', 'open_tree', $here, "$target", 1 | close_on_exec());
 set_mount($tree, '', $empty_path, $no_dev | $idmap, 0, fileno $userns);
-enter_empty_root(['tree', $tree, $place], $is_file ? ['read', $archive, '/archive'] : ());
+my @entries = ['tree', $tree, $place];
+if ($is_file && grep { $_ eq '/archive' } @program) {
+  my $opened = ask('open_tree', 'open_tree', $here, "$archive", 1 | $no_follow | close_on_exec());
+  eval { set_mount($opened, '', $empty_path, $read_only | $no_dev | $idmap, 0, fileno $userns); 1 } or die "/archive: $@";
+  push @entries, ['opened', $opened, '/archive'];
+}
+enter_empty_root(@entries);
 syswrite($map, '.');
 waitpid $child, 0;
 POSIX::_exit($? & 127 ? 128 + ($? & 127) : $? >> 8);

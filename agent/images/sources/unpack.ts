@@ -29,7 +29,7 @@ export interface UnpackOrder {
 /**
  * Unpacks an untrusted root filesystem with GNU tar or unzip in a user namespace, so that nothing outside `target`
  * changes. Preserves owners, modes, ACLs and file capabilities. Leaves out `/dev`, which the host fills. From an export
- * of LXD or Incus, only the root filesystem is kept.
+ * of LXD or Incus, only the root filesystem is kept. The archive is not changed.
  * @throws {BerthError} `image_invalid`, or `image_too_large` if the content exceeds the limit of `target`; the signal's
  * reason when aborted
  */
@@ -104,6 +104,11 @@ function unpackError(cause: CommandError): BerthError {
     return new BerthError('exhausted', 'image_too_large', 'the archive needs more space than an image can have', {
       cause,
     })
+  if (cause.stderr.startsWith('/archive: '))
+    return invalidArchive(
+      'a zip archive must be on a file system with idmapped mounts, such as btrfs, ext4 or XFS',
+      cause,
+    )
   return invalidArchive('it is damaged, or its format is not supported', cause)
 }
 
