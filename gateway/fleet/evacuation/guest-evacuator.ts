@@ -17,7 +17,7 @@ import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
 
 export interface GuestEvacuatorOptions {
   readonly view: FleetState
-  readonly watched: Pick<WatchedHosts, 'agent'>
+  readonly watched: Pick<WatchedHosts, 'agent' | 'isRemoved'>
   readonly placement: Pick<Placement, 'planTargets' | 'reserveTarget' | 'release'>
   readonly owners: Pick<GuestOwners, 'check'>
   readonly moves: Pick<MoveStore, 'find'>
@@ -147,6 +147,8 @@ export class GuestEvacuator {
   async #announce(evacuation: StoredEvacuation): Promise<void> {
     const { view, evacuations, reached, log } = this.options
     const { uuid, generation, fromHostId } = evacuation
+    // The sweep of reservations then frees the guest.
+    if (this.options.watched.isRemoved(fromHostId)) return evacuations.forget(evacuation)
     if (!view.findState(fromHostId)?.online || !(await evacuations.confirm(evacuation))) return
     try {
       const { revision } = await this.#agent(fromHostId).moves.appointOwner({ uuid, generation, isOwner: true })
