@@ -216,7 +216,7 @@ export class GatewayFleet implements Fleet {
       return authority.of(target && this.rotation.issuerOf(target.record))
     }
     this.#mover = new GuestMover({ view, watched, placement, ratios, ticketIssuer, moves, reached })
-    const confirmations = new OwnerConfirmations({ view, watched, owners, log })
+    const confirmations = new OwnerConfirmations({ view, watched, owners, moves, log })
     this.#evacuator = new GuestEvacuator({
       view,
       watched,

@@ -61,8 +61,7 @@ export class Announcer {
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {
-      // The guest is moving away from this host. The host deletes its copy only when the move ends.
-      if (moves.some((move) => move.uuid === uuid && move.fromHostId === hostId)) continue
+      if (isMovingAway(moves, uuid, hostId)) continue
       try {
         await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })
       } catch (error) {
@@ -70,4 +69,13 @@ export class Announcer {
       }
     }
   }
+}
+
+/** True if the guest is moving away from this host. The host deletes its copy only when the move ends. */
+export function isMovingAway(
+  moves: readonly Pick<StoredMove, 'uuid' | 'fromHostId'>[],
+  uuid: string,
+  hostId: string,
+): boolean {
+  return moves.some((move) => move.uuid === uuid && move.fromHostId === hostId)
 }

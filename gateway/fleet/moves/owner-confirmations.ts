@@ -6,11 +6,14 @@ import type { HostState } from '../host-state.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
+import { isMovingAway } from './announcer.js'
+import type { MoveStore } from './move-store.js'
 
 export interface OwnerConfirmationsOptions {
   readonly view: FleetState
   readonly watched: Pick<WatchedHosts, 'agent'>
   readonly owners: Pick<GuestOwners, 'check'>
+  readonly moves: Pick<MoveStore, 'list'>
   readonly log: Logger
 }
 
@@ -50,11 +53,14 @@ export class OwnerConfirmations {
   }
 
   async #confirm(host: HostState): Promise<void> {
-    const { watched, owners, log } = this.options
+    const { watched, owners, moves: store, log } = this.options
     try {
       const reported = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
       await owners.check(host, reported)
-      const others = [...host.outdated].map(([uuid, generation]) => ({ uuid, generation }))
+      const moves = await store.list()
+      const others = [...host.outdated]
+        .filter(([uuid]) => !isMovingAway(moves, uuid, host.record.id))
+        .map(([uuid, generation]) => ({ uuid, generation }))
       await watched.agent(host.record.id).moves.confirmOwners({ others })
       if (host.online) host.areOwnersConfirmed = true
     } catch (error) {
