@@ -4,6 +4,7 @@ import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-fligh
 import { BerthError, describeError, toBerthError } from '../../shared/errors.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
+import type { BegunEvacuation } from '../fleet/move-contract.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { StoredDocument } from '../store/document.js'
@@ -180,13 +181,13 @@ export class Drains {
     const guest = fleet.view.findGuest(uuid)
     try {
       if (drain.mode === 'evacuate') {
-        const target = await this.#evacuate(fleet, drain, { uuid, taskId, refusedBy })
-        return void (await this.#change(drain, (old) => recordTarget(old, taskId, target)))
+        const begun = await this.#evacuate(fleet, drain, { uuid, taskId, refusedBy })
+        return void (await this.#change(drain, (old) => recordTarget(old, taskId, begun)))
       }
       if (!guest) return
       if (drain.mode === 'stop') return await switchPower(fleet, drain, { guest, taskId })
       const target = await beginMove(fleet, drain, { guest, taskId, refusedBy })
-      if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, target))
+      if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, { toHostId: target }))
     } catch (error) {
       // It is not known whether the task has begun. The next check starts it again with the same id.
       if (error instanceof UnansweredError || isOfStore(error)) return
@@ -199,7 +200,7 @@ export class Drains {
     fleet: Fleet,
     { hostId, startedBy: requestedBy }: Drain,
     { uuid, taskId: operationId, refusedBy }: Pick<DrainedGuest, 'uuid' | 'taskId' | 'refusedBy'>,
-  ): Promise<string> {
+  ): Promise<BegunEvacuation> {
     const { openTarget } = this.options
     return fleet.evacuateGuest({ operationId, uuid, hostId, refusedBy, requestedBy, openTarget })
   }

@@ -7,6 +7,7 @@ import {
   maxAttempts,
   mostRetained,
   planDrain,
+  recordTarget,
   type DrainedGuestFacts,
   type DrainFacts,
 } from './plan-drain.js'
@@ -213,6 +214,20 @@ describe('the plan of a drain', () => {
     it('skips containers that an operator has moved to a third host', () => {
       expect(states(plan(back(guest('a', { toHostId: 'other' })), { a: at('third') }))).to.equal('a skipped')
       expect(states(plan(back(guest('a', { toHostId: 'other' })), { a: at('other') }))).to.equal('a active')
+    })
+  })
+
+  describe('when it restores the containers of a failed host', () => {
+    const evacuation = (...guests: DrainedGuest[]): Drain => drain(guests, { mode: 'evacuate' })
+
+    it('begins with a container that no host reports', () => {
+      expect(states(plan(evacuation(guest('a')), { a: at(undefined) }))).to.equal('a active')
+    })
+
+    it('follows the task of a restore that had begun earlier', () => {
+      const given = recordTarget(evacuation(active('a')), 'task-a', { toHostId: 'b', operationId: 'earlier' })
+      expect(given.guests[0]).to.include({ taskId: 'earlier', toHostId: 'b' })
+      expect(states(plan(given, { a: at('b', task('done')) }))).to.equal('a done')
     })
   })
 

@@ -39,9 +39,17 @@ export function planDrain(drain: Drain, facts: DrainFacts): Drain {
   return end(beginNext(giveUp(addNew(settled, facts), facts.nowMs), facts), facts)
 }
 
-/** Records the target of a move that has begun. */
-export function recordTarget(drain: Drain, taskId: string, toHostId: string): Drain {
-  return replaceGuests(drain, (guest) => (guest.taskId === taskId ? { ...guest, toHostId } : guest))
+/** A task that has begun. */
+interface BegunTask {
+  readonly toHostId: string
+  /** Id of the task. Absent: the requested id. */
+  readonly operationId?: string
+}
+
+/** Records the target of a move or restore that has begun, and its task if an earlier task continues. */
+export function recordTarget(drain: Drain, taskId: string, { toHostId, operationId = taskId }: BegunTask): Drain {
+  const begun = { toHostId, taskId: operationId }
+  return replaceGuests(drain, (guest) => (guest.taskId === taskId ? { ...guest, ...begun } : guest))
 }
 
 /** Records that a task could not begin or has failed. The task is repeated, unless `isFinal` is true. */
@@ -198,7 +206,9 @@ function beginNext(drain: Drain, facts: DrainFacts): Drain {
   return replaceGuests(drain, (guest) => {
     if (guest.state !== 'waiting' || free <= 0 || facts.nowMs < guest.retryAtMs) return guest
     const { hostId, isSettled, task } = facts.factsOf(guest)
-    if (hostId === undefined || !isSettled || (task && !isEnded(task))) return guest
+    // A guest of a failed host can be restored even if no host reports it.
+    const isKnown = hostId !== undefined || drain.mode === 'evacuate'
+    if (!isKnown || !isSettled || (task && !isEnded(task))) return guest
     free--
     return { ...guest, state: 'active', attempts: guest.attempts + 1, taskId: facts.newId() }
   })

@@ -17,6 +17,7 @@ import type {
 } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
 import type {
+  BegunEvacuation,
   EvacuationRequest,
   GuestMovePlan,
   GuestMoveRequest,
@@ -324,11 +325,11 @@ export interface Fleet {
   planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]>
   /**
    * Makes another host the owner of a guest whose host has failed, and orders its restore from its newest backup there.
-   * @returns id of the target
-   * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `resource_exhausted`,
-   * `agent_outdated`, `host_offline`
+   * If a restore of the guest has begun already, orders this restore again.
+   * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `guest_busy`,
+   * `resource_exhausted`, `agent_outdated`, `host_offline`
    */
-  evacuateGuest(request: EvacuationRequest): Promise<string>
+  evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation>
   /**
    * Reserves resources for several guests before the first guest is created. If no host has room for one of the guests,
    * reserves nothing.

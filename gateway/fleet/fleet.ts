@@ -23,6 +23,7 @@ import type {
   OperationView,
 } from './contract.js'
 import type {
+  BegunEvacuation,
   EvacuationRequest,
   GuestMovePlan,
   PlannedEvacuation,
@@ -353,7 +354,7 @@ export class GatewayFleet implements Fleet {
     return this.#evacuator.planAll(guests)
   }
 
-  evacuateGuest(request: EvacuationRequest): Promise<string> {
+  evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation> {
     return this.#evacuator.begin(request)
   }
 

@@ -120,7 +120,9 @@ export class HostState {
   }
 
   get warnings(): string[] {
-    const conflicts = [...this.conflicts.values()].slice(0, 20).map(({ reason }) => reason)
+    // A guest that is being restored from a backup is shown on its failed host until the restore has ended.
+    const shown = [...this.conflicts.values()].filter(({ guest }) => guest.status !== 'creating')
+    const conflicts = shown.slice(0, 20).map(({ reason }) => reason)
     return [...(this.metrics?.warnings ?? []), ...conflicts, ...(this.refused ? [this.refused] : [])]
   }
 }

@@ -47,6 +47,12 @@ export interface EvacuationRequest {
   readonly openTarget: (id: string) => Promise<BackupTarget>
 }
 
+export interface BegunEvacuation {
+  /** Id of the restore. It differs from the requested id if an earlier restore of the guest has not ended. */
+  readonly operationId: string
+  readonly toHostId: string
+}
+
 /** True for a virtual machine that keeps running during its move. */
 export function movesLive({ guest }: GuestView, offline: boolean): boolean {
   return guest.virtualization === 'kvm' && guest.status === 'running' && !offline

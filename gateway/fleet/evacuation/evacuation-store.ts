@@ -1,8 +1,12 @@
 import { conflict, notFound } from '../../../shared/errors.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import { GuestKeys, parseReservation } from '../placement/guest-keys.js'
 import type { Reservation } from '../placement/plan-claims.js'
+import { moveRoomMs } from '../moves/move-store.js'
 import { planEvacuate, planReinstate, type GuestOwner } from '../placement/plan-owner.js'
+import { planSettled, type ReservedRoom } from '../placement/plan-rooms.js'
+import { RoomStore } from '../placement/room-store.js'
 
 /** A guest of a failed host that is being restored on another host. It is stored until the restore has ended. */
 export interface StoredEvacuation {
@@ -29,12 +33,16 @@ export interface StoredEvacuation {
  * |---|---|
  * | `guests` | hash: uuid → Reservation as JSON, with the owner (see GuestRegistry) |
  * | `guest-evacuations` | hash: uuid → StoredEvacuation as JSON |
+ *
+ * An evacuation keeps the resources on its target reserved until the target shows the guest, see `RoomStore`.
  */
 export class EvacuationStore {
   readonly #keys: GuestKeys
+  readonly #rooms: RoomStore
 
   constructor(private readonly store: Store) {
     this.#keys = new GuestKeys(store)
+    this.#rooms = new RoomStore(store)
   }
 
   async list(): Promise<StoredEvacuation[]> {
@@ -51,13 +59,20 @@ export class EvacuationStore {
    * @throws {BerthError} `guest_moving` if the guest moves, or belongs to another host than the failed one; `not_found`
    */
   async begin(wanted: Omit<StoredEvacuation, 'generation'>): Promise<StoredEvacuation> {
-    return this.#change('begin evacuation', wanted.uuid, (reservation, known) => {
+    const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
+    return this.#change('begin evacuation', wanted, ({ reservation, known, room }) => {
       if (!reservation) throw notFound('container')
       const owner = planEvacuate(ownerOf(reservation), wanted.fromHostId, wanted.toHostId)
       if (!owner || (known && !known.isReinstated))
         throw conflict('guest_moving', 'the container is being moved, or does not belong to the failed host')
       const evacuation = { ...wanted, generation: owner.generation }
-      return { reservation: withOwner(reservation, owner, wanted.fromHostId), evacuation, result: evacuation }
+      const held = room && { ...room, ...period }
+      return {
+        reservation: withOwner(reservation, owner, wanted.fromHostId),
+        evacuation,
+        room: held,
+        result: evacuation,
+      }
     })
   }
 
@@ -70,39 +85,42 @@ export class EvacuationStore {
 
   /** Makes the failed host the owner again. Call it only if the target has no copy of the guest. */
   async reinstate(evacuation: StoredEvacuation): Promise<void> {
-    const { id, uuid } = evacuation
-    await this.#change('reinstate the failed host', uuid, (reservation, known) => {
+    await this.#change('reinstate the failed host', evacuation, ({ reservation, known }) => {
       const owner = reservation && planReinstate(ownerOf(reservation), evacuation)
-      if (known?.id !== id || known.isReinstated || !owner) return undefined
+      if (known?.id !== evacuation.id || known.isReinstated || !owner) return undefined
       return {
         reservation: withOwner(reservation, owner, evacuation.fromHostId),
         evacuation: { ...evacuation, generation: owner.generation, isReinstated: true },
+        room: undefined,
         result: undefined,
       }
     })
   }
 
   /** Forgets an evacuation that has ended. Call it when the guest is on the target, or its former host has it again. */
-  async forget({ id, uuid }: StoredEvacuation): Promise<void> {
-    await this.#change('forget evacuation', uuid, (reservation, known) => {
-      if (known?.id !== id) return undefined
+  async forget(evacuation: StoredEvacuation): Promise<void> {
+    await this.#change('forget evacuation', evacuation, ({ reservation, known, room }) => {
+      if (known?.id !== evacuation.id) return undefined
       const forgotten = reservation && withOwner(reservation, ownerOf(reservation))
-      return { reservation: forgotten, evacuation: undefined, result: undefined }
+      // The reservation stays a little longer, because other gateways possibly lack the target's report.
+      const settled = room && planSettled(room, steadyClock.now())
+      return { reservation: forgotten, evacuation: undefined, room: settled, result: undefined }
     })
   }
 
   async #change<T>(
     step: string,
-    uuid: string,
-    plan: (reservation: Reservation | undefined, known: StoredEvacuation | undefined) => Change<T> | undefined,
+    { id, uuid }: Pick<StoredEvacuation, 'id' | 'uuid'>,
+    plan: (present: Present) => Change<T> | undefined,
   ): Promise<T> {
     return this.store.transact(step, async (client: StoreClient) => {
       await client.watch([this.#keys.guests, this.#evacuationsKey])
-      const [guest, known] = await Promise.all([
+      const [guest, known, room] = await Promise.all([
         client.hGet(this.#keys.guests, uuid),
         client.hGet(this.#evacuationsKey, uuid),
+        this.#rooms.find(client, id),
       ])
-      const change = plan(parseReservation(guest), parse(known))
+      const change = plan({ reservation: parseReservation(guest), known: parse(known), room })
       if (!change) {
         await client.unwatch()
         return undefined as T
@@ -112,6 +130,7 @@ export class EvacuationStore {
       if (reservation) steps.hSet(this.#keys.guests, uuid, JSON.stringify(reservation))
       if (evacuation) steps.hSet(this.#evacuationsKey, uuid, JSON.stringify(evacuation))
       else steps.hDel(this.#evacuationsKey, uuid)
+      this.#rooms.put(steps, new Map([[id, change.room]]))
       await steps.exec()
       return result
     })
@@ -122,10 +141,19 @@ export class EvacuationStore {
   }
 }
 
+interface Present {
+  readonly reservation: Reservation | undefined
+  readonly known: StoredEvacuation | undefined
+  /** Resources that are reserved on the target. `undefined`: none. */
+  readonly room: ReservedRoom | undefined
+}
+
 interface Change<T> {
   readonly reservation: Reservation | undefined
   /** Undefined: the evacuation is deleted. */
   readonly evacuation: StoredEvacuation | undefined
+  /** Reservation to store. `undefined`: the resources on the target are no longer reserved. */
+  readonly room: ReservedRoom | undefined
   readonly result: T
 }
 

@@ -4,7 +4,7 @@ import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError, conflict, notFound } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient, GuestView } from '../contract.js'
-import type { EvacuatedBackup, EvacuationRequest, PlannedEvacuation } from '../move-contract.js'
+import type { BegunEvacuation, EvacuatedBackup, EvacuationRequest, PlannedEvacuation } from '../move-contract.js'
 import { recheck } from '../moves/owner-confirmations.js'
 import type { MoveStore } from '../moves/move-store.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
@@ -44,24 +44,37 @@ export class GuestEvacuator {
   }
 
   /**
-   * Makes another host the owner of the guest, and orders its restore there. A repeated call with the same id orders the
-   * same restore again.
+   * Makes another host the owner of the guest, and orders its restore there. If a restore has begun already, perhaps with
+   * another id, orders the same restore again, because its order was possibly lost.
    * @throws {BerthError} `invalid_state` if the guest's host is online; `guest_moving`, `backup_missing`,
-   * `resource_exhausted`, `agent_outdated`, or an error of the target
+   * `guest_busy`, `resource_exhausted`, `agent_outdated`, or an error of the target
    */
-  async begin(request: EvacuationRequest): Promise<string> {
-    const { uuid, operationId } = request
-    const known = await this.options.evacuations.find(uuid)
-    if (known && known.id !== operationId && !known.isReinstated) {
-      await this.#settle(known)
-      throw conflict('guest_busy', 'an earlier restore of the container has not ended')
-    }
-    if (known?.id === operationId && known.isReinstated)
-      throw conflict('guest_busy', 'the container could not be restored')
-    const evacuation = known?.id === operationId ? known : await this.#store(request)
-    await this.#hide(evacuation)
-    await this.#order(evacuation, request)
-    return evacuation.toHostId
+  async begin(request: EvacuationRequest): Promise<BegunEvacuation> {
+    const evacuation = (await this.#findBegun(request)) ?? (await this.#store(request))
+    const { id: operationId, toHostId } = evacuation
+    if (!this.options.view.findOperation(operationId)) await this.#order(evacuation, request)
+    return { operationId, toHostId }
+  }
+
+  /**
+   * Finds a restore of the guest that has begun and has not failed. Agents ignore a repeated order.
+   * @throws {BerthError} `guest_busy` if a restore has failed, but the failed host is not the owner again yet
+   */
+  async #findBegun({ uuid, operationId }: EvacuationRequest): Promise<StoredEvacuation | undefined> {
+    const { evacuations } = this.options
+    const found = await evacuations.find(uuid)
+    if (found && !found.isReinstated && !this.#hasFailed(found)) return found
+    if (found && !found.isReinstated) await this.#settle(found)
+    const left = await evacuations.find(uuid)
+    if (left && (!left.isReinstated || left.id === operationId))
+      throw conflict('guest_busy', 'an earlier restore of the container has failed and has not been undone yet')
+    return undefined
+  }
+
+  /** True if the restore has failed, or its target was removed from the fleet. */
+  #hasFailed({ id, toHostId }: StoredEvacuation): boolean {
+    const status = this.options.view.findOperation(id)?.operation.status
+    return status === 'failed' || status === 'canceled' || this.options.watched.isRemoved(toHostId)
   }
 
   /** Ends the evacuations whose restore has ended. If the target has no copy, the failed host is the owner again. */
@@ -92,8 +105,8 @@ export class GuestEvacuator {
     }
   }
 
-  /** Hides the guest on its former host, because the view must show the restored guest. */
-  async #hide({ fromHostId, uuid }: Pick<StoredEvacuation, 'fromHostId' | 'uuid'>): Promise<void> {
+  /** Shows the guest on its owner: on the target after a restore, or on the former host after a failed restore. */
+  async #showOnOwner({ fromHostId, uuid }: StoredEvacuation): Promise<void> {
     const host = this.options.view.findState(fromHostId)
     const guest = host && findReported(host, uuid)
     if (host && guest) await recheck(this.options.view, this.options.owners, host, guest)
@@ -131,16 +144,15 @@ export class GuestEvacuator {
   }
 
   async #settle(evacuation: StoredEvacuation): Promise<void> {
-    const { view, evacuations } = this.options
+    const { view, watched, evacuations } = this.options
     if (evacuation.isReinstated) return this.#announce(evacuation)
     const target = view.findState(evacuation.toHostId)
-    const status = view.findOperation(evacuation.id)?.operation.status
     const isThere = target !== undefined && findReported(target, evacuation.uuid) !== undefined
-    if (status === 'done') return evacuations.forget(evacuation)
-    if (status !== 'failed' && status !== 'canceled') return
+    if (view.findOperation(evacuation.id)?.operation.status === 'done') return this.#finish(evacuation)
+    if (!this.#hasFailed(evacuation)) return
     // A restore that could not be undone leaves a guest with the status `error`, which only its host can delete.
-    if (isThere) return evacuations.forget(evacuation)
-    if (target?.online) await this.#reinstate(evacuation)
+    if (isThere) return this.#finish(evacuation)
+    if (target?.online || watched.isRemoved(evacuation.toHostId)) await this.#reinstate(evacuation)
   }
 
   /** Tells the former host that it owns the guest again. It may have fenced the guest meanwhile. */
@@ -160,11 +172,17 @@ export class GuestEvacuator {
     await evacuations.forget(evacuation)
   }
 
+  /** Ends an evacuation whose target has the guest. */
+  async #finish(evacuation: StoredEvacuation): Promise<void> {
+    await this.#showOnOwner(evacuation)
+    await this.options.evacuations.forget(evacuation)
+  }
+
   async #reinstate(evacuation: StoredEvacuation): Promise<void> {
     const { placement, evacuations, log } = this.options
     await evacuations.reinstate(evacuation)
     await placement.release([evacuation.id])
-    await this.#hide(evacuation) // shows it again, because its former host is the owner
+    await this.#showOnOwner(evacuation)
     log.warn({ guest: evacuation.uuid, host: evacuation.toHostId }, 'a container could not be restored on another host')
   }
 

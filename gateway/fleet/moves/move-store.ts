@@ -22,8 +22,8 @@ export interface StoredMove {
   readonly decided?: { readonly ownerId: string; readonly generation: number }
 }
 
-/** Maximum time in ms for which a move keeps resources reserved. It exceeds the duration of any transfer. */
-const moveRoomMs = 24 * 3_600_000
+/** Maximum time in ms for which a move or restore keeps resources reserved. It exceeds the duration of any transfer. */
+export const moveRoomMs = 24 * 3_600_000
 
 /**
  * - `switch`: the target becomes the owner.

@@ -36,12 +36,14 @@ export class OwnerConfirmations {
 
   /**
    * Compares guests of offline hosts that online hosts report, too. They were restored on those hosts, perhaps by another
-   * gateway, and are no longer shown on their former host then.
+   * gateway, and are no longer shown on their former host then. Until a restore has ended, the guest stays shown on its
+   * former host: otherwise, a failed restore would look like the deletion of the guest.
    */
   #hideFormer(): void {
     const { view, owners } = this.options
     for (const { online, conflicts } of view.states())
-      for (const uuid of online ? conflicts.keys() : []) {
+      for (const [uuid, { guest }] of online ? conflicts : []) {
+        if (guest.status === 'creating') continue
         const former = view.findGuest(uuid)
         const host = former && !former.online ? view.findState(former.hostId) : undefined
         if (former && host) void this.#running.run(uuid, () => recheck(view, owners, host, former.guest))

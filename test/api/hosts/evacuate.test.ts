@@ -1,7 +1,9 @@
 import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict } from '../../../shared/errors.js'
 import type { Body } from '../../support/body.js'
@@ -16,6 +18,8 @@ interface EvacuatedRow {
   readonly message: string
 }
 
+const hosts = ['host-a', 'host-b', 'host-c']
+
 describe('the evacuation of a failed host over HTTP', function () {
   const directory = mkdtempSync(join(tmpdir(), 'btest-evacuate-'))
   const [program, fenced] = [join(directory, 'fence'), join(directory, 'fenced')]
@@ -23,8 +27,8 @@ describe('the evacuation of a failed host over HTTP', function () {
   let targetId: string
 
   before(async () => {
-    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'], fencing: { program, arguments: ['--off'] } })
-    for (const host of ['host-a', 'host-b']) await gateway.fleet.work(host)
+    gateway = await startTestGateway({ hosts, fencing: { program, arguments: ['--off'] } })
+    for (const host of hosts) await gateway.fleet.work(host)
     const body = { name: 'disk', type: 'local', path: '/srv/backups', encryption_password: 'a-password-of-it' }
     targetId = (await gateway.request('POST', '/backup-targets', { body })).body.data.id as string
   })
@@ -59,6 +63,15 @@ describe('the evacuation of a failed host over HTTP', function () {
     await waitFor(async () => (await countBackups(guest)) === 1, { what: 'the backup' })
     return guest
   }
+  const openEvents = (): Promise<EventStream> =>
+    EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=guest')
+  /** Types of the events that show or hide the guest, or show it on another host. */
+  const hostChangesIn = ({ events, types }: EventStream, { uuid }: Guest): (string | undefined)[] =>
+    types.filter(
+      (type, at) =>
+        ['guest.created', 'guest.moved', 'guest.removed'].includes(type ?? '') &&
+        JSON.stringify(events[at]!.data).includes(uuid),
+    )
   const countBackups = async ({ uuid }: Guest): Promise<number> =>
     ((await gateway.request('GET', `/containers/${uuid}/backups`)).body.data.backups as unknown[]).length
 
@@ -101,12 +114,16 @@ describe('the evacuation of a failed host over HTTP', function () {
   it('restores each guest with a backup on another host, and fences it on the host that returns', async () => {
     const [saved, lost] = [await addGuest(true), await addGuest(false)]
     await gateway.fleet.setHostState('host-a', 'offline')
+    const guestEvents = await openEvents()
     const begun = await evacuate({ confirm: 'host-a' })
     expect(begun.status, begun.text).to.equal(202)
     const rows = new Map((await waitForEnd()).map((row) => [row.name, row]))
     expect(rows.get(saved.name)).to.include({ state: 'done', to_host_id: 'host-b' })
     expect(rows.get(lost.name)).to.include({ state: 'failed', message: 'the container has no backup' })
     await waitFor(async () => (await detail(saved))['status'] === 'running', { what: 'the restored guest' })
+    await guestEvents.type('guest.moved')
+    expect(hostChangesIn(guestEvents, saved)).to.deep.equal(['guest.moved'])
+    guestEvents.close()
     expect(await detail(saved)).to.include({ host_id: 'host-b', name: saved.name, id: saved.id, uuid: saved.uuid })
     expect(agentOf('host-b').host.contents.get(saved.uuid)).to.equal(`disk of ${saved.name}`)
     expect(await countBackups(saved)).to.equal(1)
@@ -128,18 +145,45 @@ describe('the evacuation of a failed host over HTTP', function () {
     events.close()
   })
 
+  /** Begins a restore whose order is lost, because its target goes down directly before it. */
+  async function loseOrder({ uuid }: Guest, target: string): Promise<void> {
+    const refusedBy = hosts.filter((host) => host !== target)
+    const openTarget = async (): Promise<BackupTarget> => {
+      await gateway.fleet.setHostState(target, 'offline')
+      return BackupTarget.create()
+    }
+    const request = { operationId: randomUUID(), uuid, hostId: 'host-a', refusedBy, requestedBy: 'test', openTarget }
+    const lost = await gateway.fleet.evacuateGuest(request).catch((error: unknown) => error)
+    expect(lost).to.include({ code: 'host_offline' })
+  }
+
+  it('orders a restore again whose order was lost, and follows its task', async () => {
+    const guest = await addGuest(true)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    await loseOrder(guest, 'host-b')
+    await gateway.fleet.setHostState('host-b', 'online')
+    expect((await evacuate({ confirm: 'host-a' })).status).to.equal(202)
+    const [row] = await waitForEnd()
+    expect(row).to.include({ name: guest.name, state: 'done', to_host_id: 'host-b' })
+    await waitFor(() => runsOn('host-b', guest), { what: 'the restored guest' })
+  })
+
   it('returns a guest that cannot be restored to its former host', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
-    const { backupFaults } = agentOf('host-b').host
-    backupFaults.fetch = () => {
-      throw conflict('backup_damaged', 'the backup is damaged')
-    }
+    const events = await openEvents()
+    const targets = ['host-b', 'host-c'].map((host) => agentOf(host).host)
+    for (const { backupFaults } of targets)
+      backupFaults.fetch = () => {
+        throw conflict('backup_damaged', 'the backup is damaged')
+      }
     expect((await evacuate({ confirm: 'host-a' })).status).to.equal(202)
     const [row] = await waitForEnd()
-    delete backupFaults.fetch
+    for (const { backupFaults } of targets) delete backupFaults.fetch
     expect(row).to.include({ state: 'failed', message: 'the backup is damaged' })
-    expect(agentOf('host-b').guests()).to.deep.equal([])
+    for (const host of ['host-b', 'host-c']) expect(agentOf(host).guests()).to.deep.equal([])
+    expect(hostChangesIn(events, guest)).to.deep.equal([])
+    events.close()
     await gateway.fleet.setHostState('host-a', 'online')
     await waitFor(async () => (await detail(guest))['status'] === 'running', { what: 'the guest on its host' })
     expect(await detail(guest)).to.include({ host_id: 'host-a', name: guest.name })
@@ -168,5 +212,15 @@ describe('the evacuation of a failed host over HTTP', function () {
     await waitFor(async () => (await detail(guest))['status'] === 'running', { what: 'the guest on its host' })
     delete backupFaults.fetch
     expect(await detail(guest)).to.include({ host_id: 'host-a', name: guest.name, status_reason: '' })
+  })
+
+  it('chooses another target if the target of a lost order was removed from the fleet', async () => {
+    const guest = await addGuest(true)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    await loseOrder(guest, 'host-c')
+    await gateway.fleet.hosts.removeHost('host-c', { force: true })
+    expect((await evacuate({ confirm: 'host-a' })).status).to.equal(202)
+    const [row] = await waitForEnd()
+    expect(row).to.include({ state: 'done', to_host_id: 'host-b' })
   })
 })

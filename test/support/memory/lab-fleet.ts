@@ -167,7 +167,7 @@ export class LabFleet implements Fleet {
     return this.fleet.planEvacuations(...given)
   }
 
-  evacuateGuest(...given: Parameters<Fleet['evacuateGuest']>): Promise<string> {
+  evacuateGuest(...given: Parameters<Fleet['evacuateGuest']>): ReturnType<Fleet['evacuateGuest']> {
     return this.fleet.evacuateGuest(...given)
   }
 
