@@ -2,14 +2,14 @@ import { Type, type Static } from 'typebox'
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 import { base64UrlPattern, keyNamePattern } from '../../http/pattern-rules.js'
 import { trimmed } from '../../http/normalize.js'
-import { TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
 
 const base64Url = (maxLength: number) => Type.String({ pattern: base64UrlPattern, maxLength })
 
 const credential = {
   id: base64Url(1400),
   rawId: base64Url(1400),
-  type: Type.Literal('public-key'),
+  type: oneOf(['public-key']),
 }
 const clientDataJSON = base64Url(8192)
 

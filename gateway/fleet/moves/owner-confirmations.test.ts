@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { createLogger } from '../../../shared/logging.js'
+import { pino } from 'pino'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './owner-confirmations.js'
 
 describe('the confirmation of owners to a host that connects', () => {
@@ -29,7 +29,7 @@ describe('the confirmation of owners to a host that connects', () => {
           { uuid: 'moving-here', fromHostId: 'b' },
         ],
       },
-      log: createLogger({ name: 'test', level: 'silent' }),
+      log: pino({ level: 'silent' }),
     }
     const confirmations = new OwnerConfirmations(options as unknown as OwnerConfirmationsOptions)
     confirmations.work()

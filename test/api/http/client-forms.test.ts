@@ -74,14 +74,15 @@ describe('field values that differ from the schema in type or notation', () => {
         restricting++
         for (const form of [null, ' ', ...(field.schema.type === 'array' ? ['', ',,,', {}, [''], [null]] : [])]) {
           const work = () => check(bodyWith(schema, field, form))
-          if (route.method === 'POST') expect(errorOf(work)?.field, label(route, field, form)).to.equal(field.path[0])
+          if (route.method === 'POST')
+            expect(errorOf(work)?.field, label(route, field, form)).to.equal(field.path.join('.'))
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Keys have five restricting fields and sub-users seven, each in two routes, which makes 24. The other six are
-    // firewall rules, two fields of the access policy, WebSSH origins, a field of administrators, and a host's public
-    // address.
-    expect(restricting).to.equal(30)
+    // Keys have five restricting fields and sub-users seven, each in two routes, which makes 24. The other ten are
+    // firewall rules of containers and of four kinds of creations, two fields of the access policy, WebSSH origins, a
+    // field of administrators, and a host's public address.
+    expect(restricting).to.equal(34)
   })
 
   describe('in the restrictions of a key', () => {

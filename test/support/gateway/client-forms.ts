@@ -12,6 +12,7 @@ export interface Schema {
   readonly items?: Schema
   readonly restricts?: boolean
   readonly numeric?: boolean
+  readonly keepsEntries?: boolean
 }
 
 export interface Field {
@@ -81,7 +82,8 @@ export function lenientForms(schema: Schema, right: unknown): unknown[] {
     case 'boolean':
       return ['true', 'TRUE', '1', 1, ' true ']
     case 'array':
-      return schema.items?.type === 'string' ? [String(right), `${String(right)},`, [right, ''].flat()] : []
+      if (schema.items?.type !== 'string') return []
+      return [String(right), ...(schema.keepsEntries ? [] : [`${String(right)},`, [right, ''].flat()])]
     case undefined:
     default:
       return schema.format ? [` ${String(right)}\n`] : []
