@@ -63,7 +63,7 @@ command('stop-guests', 'shut down all guests while the agent is stopped; the age
     }),
   )
 command(
-  'import <kind> <container>',
+  'import [kind] [container]',
   'create a guest from a container of this host: lxd NAME, incus NAME, proxmox-ct NUMBER, directory PATH or archive FILE',
 )
   .option('--dry-run', 'only print the plan')
@@ -77,7 +77,8 @@ command(
     'configuration of the container: backup.yaml of LXD and Incus, NUMBER.conf of Proxmox',
   )
   .option('--start', 'start the guest')
-  .action((kind: string, container: string, { config, ...options }: Options & ImportOptions) =>
+  .option('--cancel <id>', 'cancel an import that waits for a gateway; name no container then')
+  .action((kind: string | undefined, container: string | undefined, { config, ...options }: Options & ImportOptions) =>
     main(config, async (parsed) => {
       const { importContainer } = await import('./imports/command.js')
       await importContainer(parsed, { kind, container, options })

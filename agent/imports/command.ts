@@ -17,15 +17,32 @@ export interface ImportOptions {
   readonly configFile?: string
   readonly start?: boolean
   readonly dryRun?: boolean
+  /** Id of an import that is canceled, instead of a new import. */
+  readonly cancel?: string
+}
+
+/** The arguments of `berth-agent import`. */
+export interface ImportCommand {
+  readonly kind: string | undefined
+  readonly container: string | undefined
+  readonly options: ImportOptions
 }
 
 const lookEveryMs = 1000
+/** Exit code of a program that Ctrl-C ends. */
+const interruptedCode = 130
 
-/** Imports a container, and prints the plan and the progress. @throws {BerthError} if the import fails */
+/**
+ * Imports a container, and prints the plan, the id and the progress. With the option `cancel`, cancels an import.
+ * @throws {BerthError} if the import fails
+ */
 export async function importContainer(
-  { run_dir: runDir }: AgentConfig,
-  { kind, container, options }: { readonly kind: string; readonly container: string; readonly options: ImportOptions },
+  { run_dir: runDir }: Pick<AgentConfig, 'run_dir'>,
+  { kind, container, options }: ImportCommand,
 ): Promise<void> {
+  if (options.cancel !== undefined) return cancelImport(runDir, options.cancel)
+  if (kind === undefined || container === undefined)
+    throw new BerthError('invalid', 'missing_field', 'name the kind and the container, or use --cancel ID')
   const body = requestOf(kind, container, options)
   if (options.dryRun) {
     const { plan } = await callImports<{ plan: ImportPlan }>(runDir, { method: 'POST', path: '/plan', body })
@@ -37,9 +54,22 @@ export async function importContainer(
     path: '/imports',
     body,
   })
-  process.stdout.write(`${planTable(plan)}\n`)
+  process.stdout.write(`${planTable(plan)}\nimport ${id}\n`)
+  process.once('SIGINT', () => leave(id))
   const { guest } = await follow(runDir, id)
   console.log(`imported as ${guest?.name ?? plan.name}: id ${guest?.id}, uuid ${guest?.uuid}`)
+}
+
+async function cancelImport(runDir: string, id: string): Promise<void> {
+  if (!/^[0-9a-f-]{36}$/.test(id)) throw invalidField('cancel', '--cancel: must be the id of an import')
+  await callImports(runDir, { method: 'DELETE', path: `/imports/${id}` })
+  console.log(`import ${id} was canceled`)
+}
+
+/** Ends the command, but not the import. */
+function leave(id: string): void {
+  console.error(`import ${id} continues; while it waits for a gateway, berth-agent import --cancel ${id} cancels it`)
+  process.exit(interruptedCode)
 }
 
 function requestOf(kind: string, container: string, options: ImportOptions): ImportRequest {

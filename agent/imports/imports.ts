@@ -103,10 +103,11 @@ export class Imports implements GuestImports {
     }
   }
 
-  /** Cancels an import that still waits for a gateway. @throws {BerthError} `not_found`, `task_running` */
+  /** Cancels an import that still waits for a gateway. Can be repeated. @throws {BerthError} `not_found`, `task_running` */
   cancel(id: string): void {
     const found = this.store.find(id)
     if (!found) throw notFound('import')
+    if (found.state === 'refused') return
     if (found.state !== 'waiting') throw conflict('task_running', 'the guest is being created: cancel its task instead')
     this.store.refuse(id, 'the import was canceled')
   }

@@ -1,0 +1,78 @@
+import { expect } from 'chai'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
+import { createLogger } from '../../shared/logging.js'
+import { waitFor } from '../../test/support/wait.js'
+import { Changes } from '../state/changes.js'
+import { openDatabase } from '../state/database.js'
+import { importContainer } from './command.js'
+import { ImportStore } from './import-store.js'
+import { serveImports } from './import-server.js'
+import { Imports, type ImportsParts } from './imports.js'
+
+const id = '00000000-0000-4000-8000-000000000001'
+const command = fileURLToPath(new URL('command.ts', import.meta.url))
+const source = { path: '/srv/rootfs' }
+const spec = GuestSpec.create({ importId: id })
+
+describe('berth-agent import of a container that waits for a gateway', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'btest-import-'))
+  const changes = new Changes(openDatabase(':memory:'))
+  const store = new ImportStore(changes)
+  let close: () => Promise<void>
+
+  before(async () => {
+    const imports = new Imports({ store } as ImportsParts)
+    imports.begin = async () => {
+      store.add({ id, name: 'web1', source, spec })
+      return { id, plan: { name: 'web1', source, spec, notes: [], usedBytes: 0 } }
+    }
+    close = await serveImports(imports, directory, createLogger({ name: 'test', level: 'silent' }))
+  })
+  after(async () => {
+    await close()
+    changes.db.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  const cancel = (which: string) =>
+    importContainer({ run_dir: directory }, { kind: undefined, container: undefined, options: { cancel: which } })
+  const codeOf = (work: Promise<void>) =>
+    work.then(
+      () => 'done',
+      (error: { code?: string }) => error.code,
+    )
+
+  it('prints the id at its begin and after Ctrl-C, and continues', async () => {
+    const order = { kind: 'directory', container: '/srv/rootfs', options: {} }
+    const given = `{ run_dir: '${directory}' }, ${JSON.stringify(order)}`
+    const program = `import { importContainer } from '${command}'; await importContainer(${given})`
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', program])
+    let [out, err] = ['', '']
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
+    const ended = once(child, 'close')
+    await waitFor(() => out.includes('waiting for a gateway'), { what: () => out + err })
+    child.kill('SIGINT')
+    expect((await ended)[0]).to.equal(130)
+    expect(out).to.match(new RegExp(`^import ${id}$`, 'm'))
+    expect(err).to.include(`berth-agent import --cancel ${id}`)
+    expect(store.find(id)?.state).to.equal('waiting')
+  })
+
+  it('is canceled by its id, also repeatedly, but not after a gateway has ordered the guest', async () => {
+    for (let time = 0; time < 2; time++) {
+      await cancel(id)
+      expect(store.find(id)).to.include({ state: 'refused', message: 'the import was canceled' })
+    }
+    store.add({ id, name: 'web1', source, spec })
+    store.order(id)
+    expect(await codeOf(cancel(id))).to.equal('task_running')
+    expect(await codeOf(cancel('web1'))).to.equal('invalid_field')
+  })
+})
