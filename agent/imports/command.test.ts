@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
-import { createLogger } from '../../shared/logging.js'
+import { pino } from 'pino'
 import { waitFor } from '../../test/support/wait.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
@@ -32,7 +32,7 @@ describe('berth-agent import of a container that waits for a gateway', () => {
       store.add({ id, name: 'web1', source, spec })
       return { id, plan: { name: 'web1', source, spec, notes: [], usedBytes: 0 } }
     }
-    close = await serveImports(imports, directory, createLogger({ name: 'test', level: 'silent' }))
+    close = await serveImports(imports, directory, pino({ level: 'silent' }))
   })
   after(async () => {
     await close()
