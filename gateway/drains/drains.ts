@@ -97,17 +97,17 @@ export class Drains {
 
   /**
    * Closes a host for new containers, and begins to move its containers to other hosts, or to stop them. A
-   * repeated call with the same id changes nothing.
+   * repeated call with the same id changes nothing. An evacuation replaces an earlier drain of the failed host.
    * @throws {BerthError} `drain_running`, `not_found`, `store_unavailable`
    */
   async begin(fleet: Fleet, request: DrainRequest): Promise<Drain> {
     const known = this.find(request.hostId)
     if (known?.id === request.id) return known
-    refuseSecondDrain(known)
+    refuseSecondDrain(known, request.mode)
     await fleet.hosts.updateHost(request.hostId, { draining: true })
     const guests = [...fleet.view.guestsOf(request.hostId)].map(({ guest }) => newDrainedGuest(guest))
     return this.#update(request.hostId, (old) => {
-      refuseSecondDrain(old)
+      refuseSecondDrain(old, request.mode)
       return { ...request, direction: 'away', state: 'running', guests, startedAtMs: Date.now(), endedAtMs: 0 }
     })
   }
@@ -119,9 +119,12 @@ export class Drains {
     return this.#update(hostId, (old) => planCommand(old, command))
   }
 
-  /** @throws {BerthError} `drain_running` if opening or closing the host would disturb its drain */
-  refuseDisturbance(hostId: string): void {
-    refuseSecondDrain(this.find(hostId))
+  /**
+   * @param mode mode of a drain that is about to begin. Absent: the host is about to be opened or closed
+   * @throws {BerthError} `drain_running` if this would disturb the present drain of the host
+   */
+  refuseDisturbance(hostId: string, mode?: DrainMode): void {
+    refuseSecondDrain(this.find(hostId), mode)
   }
 
   /**
@@ -191,7 +194,7 @@ export class Drains {
     } catch (error) {
       // It is not known whether the task has begun. The next check starts it again with the same id.
       if (error instanceof UnansweredError || isOfStore(error)) return
-      const failure = { ...describeFailure(error), retryAtMs: Date.now() + this.#retryMs }
+      const failure = { ...describeFailure(error, drain), retryAtMs: Date.now() + this.#retryMs }
       await this.#change(drain, (old) => failTask(old, taskId, failure))
     }
   }
@@ -271,7 +274,7 @@ function isOfStore(error: unknown): boolean {
   return error instanceof BerthError && ['store_unavailable', 'lease_lost'].includes(error.code)
 }
 
-function describeFailure(error: unknown): Pick<TaskFailure, 'message' | 'kind'> {
+function describeFailure(error: unknown, { mode }: Drain): Pick<TaskFailure, 'message' | 'kind'> {
   const { message, code } = toBerthError(error, 'the task did not begin')
   const finalCodes = [
     'unsupported',
@@ -283,7 +286,9 @@ function describeFailure(error: unknown): Pick<TaskFailure, 'message' | 'kind'> 
     'invalid_state',
   ]
   if (finalCodes.includes(code)) return { message, kind: 'final' }
-  return ['guest_moving', 'guest_busy'].includes(code) ? { message, kind: 'passing' } : { message }
+  // A guest of a failed host can stay busy until the host returns.
+  const isPassing = mode !== 'evacuate' && ['guest_moving', 'guest_busy'].includes(code)
+  return isPassing ? { message, kind: 'passing' } : { message }
 }
 
 function factsOf({ view }: Fleet, { hostId, mode }: Drain): Omit<DrainFacts, 'isExpecting' | 'retryMs'> {

@@ -1,5 +1,5 @@
 import { conflict } from '../../shared/errors.js'
-import { hasActive, isActive, type Drain, type DrainedGuest } from './drain.js'
+import { hasActive, isActive, type Drain, type DrainedGuest, type DrainMode } from './drain.js'
 
 /* Commands of an operator for a drain. A task that has begun continues after each command. */
 
@@ -12,9 +12,13 @@ export function planCommand(drain: Drain | undefined, command: DrainCommand): Dr
   return plans[command](drain)
 }
 
-/** @throws {BerthError} `drain_running` */
-export function refuseSecondDrain(drain: Drain | undefined): void {
-  if (!drain || !isActive(drain)) return
+/**
+ * @param mode mode of the second drain. An evacuation may replace a drain of another mode, which cannot continue without
+ * its host.
+ * @throws {BerthError} `drain_running`
+ */
+export function refuseSecondDrain(drain: Drain | undefined, mode?: DrainMode): void {
+  if (!drain || !isActive(drain) || (mode === 'evacuate' && drain.mode !== mode)) return
   throw conflict('drain_running', `a drain of the host is ${drain.state}: cancel it, or wait for its end`)
 }
 
