@@ -197,7 +197,11 @@ async function startParts(
   webhooks.start(fleet.view, describe)
   onClose(() => webhooks.close())
   const leases = [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease, fleet.rotation.lease]
-  gateways.start(() => fleet.joinAddress, leases)
+  gateways.start(
+    () => fleet.joinAddress,
+    leases,
+    () => fleet.view.onlineHostIds,
+  )
   onClose(() => gateways.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)

@@ -246,7 +246,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...fleetCaRoutes({ fleet, time }),
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...drainRoutes({ fleet, drains: more.drains, time }),
-    evacuateRoute({ fleet, drains: more.drains, fencing: more.fencing, log: more.log, time }),
+    evacuateRoute({ ...more, fleet, time }),
     ...maintenanceRoutes({ fleet, maintenance: more.maintenance, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),

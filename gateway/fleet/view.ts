@@ -116,6 +116,10 @@ export class FleetState implements FleetView {
     return hosts.flatMap((host) => [...(host?.alerts.values() ?? [])])
   }
 
+  get onlineHostIds(): string[] {
+    return [...this.#hosts.values()].filter(({ online }) => online).map(({ record }) => record.id)
+  }
+
   hosts(): HostView[] {
     return [...this.#hosts.values()].map((host) => host.view)
   }

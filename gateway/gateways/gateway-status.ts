@@ -10,6 +10,8 @@ export interface GatewayStatus {
   readonly memoryMb: number
   /** Names of the leases that the gateway holds: work that only one gateway does at a time. */
   readonly leases: readonly string[]
+  /** Ids of the hosts to which the gateway is connected. Absent: the gateway has an earlier version. */
+  readonly onlineHosts?: readonly string[]
 }
 
 /** Time in ms for which a report is valid. A gateway without a valid report counts as offline. */
@@ -25,11 +27,12 @@ export class GatewayStatuses {
   ) {}
 
   /** @throws {BerthError} `store_unavailable` */
-  async report(leases: readonly Pick<Lease, 'name' | 'held'>[]): Promise<void> {
+  async report(leases: readonly Pick<Lease, 'name' | 'held'>[], onlineHosts: readonly string[]): Promise<void> {
     const status: GatewayStatus = {
       loadPercent: this.#readLoad(),
       memoryMb: Math.round(process.memoryUsage.rss() / 1024 ** 2),
       leases: leases.filter(({ held }) => held).map(({ name }) => name),
+      onlineHosts,
     }
     await this.store.run('report the state of this gateway', (client) =>
       client.set(this.#key(this.ownId), JSON.stringify(status), { expiration: { type: 'PX', value: validMs } }),

@@ -59,6 +59,7 @@ export class Gateways {
   #timer: NodeJS.Timeout | undefined
   #joinAddress = (): string => ''
   #leases: readonly Lease[] = []
+  #onlineHosts = (): readonly string[] => []
 
   constructor(private readonly options: GatewaysOptions) {
     const { store, log, own } = options
@@ -70,8 +71,10 @@ export class Gateways {
   /**
    * Adds this gateway to the list, and reports its state regularly.
    * @param joinAddress returns host:port of this gateway's join endpoint
+   * @param onlineHosts returns the ids of the hosts to which this gateway is connected
    */
-  start(joinAddress: () => string, leases: readonly Lease[]): void {
+  start(joinAddress: () => string, leases: readonly Lease[], onlineHosts: () => readonly string[]): void {
+    this.#onlineHosts = onlineHosts
     this.#joinAddress = joinAddress
     this.#leases = leases
     const { store } = this.options
@@ -125,6 +128,12 @@ export class Gateways {
     const { gateways } = dropExpired(this.#list.current, Date.now())
     const statuses = await this.#statuses.read(gateways.map(({ id }) => id))
     return gateways.map((gateway, index) => viewOf(gateway, statuses[index]))
+  }
+
+  /** Names of the other gateways that were connected to a host at their last report, at most ten seconds ago. */
+  async findOthersReaching(hostId: string): Promise<string[]> {
+    const reaching = (await this.list()).filter(({ status }) => status?.onlineHosts?.includes(hostId))
+    return reaching.filter(({ id }) => id !== this.ownId).map(({ name }) => name)
   }
 
   /**
@@ -192,7 +201,7 @@ export class Gateways {
   async #report(): Promise<void> {
     if (!this.options.store.ready()) return
     if (this.#list.value && !this.#isRegistered) return this.#register()
-    await this.#statuses.report(this.#leases).catch(() => undefined) // a failed report is repeated after a few seconds
+    await this.#statuses.report(this.#leases, this.#onlineHosts()).catch(() => undefined) // a failed report is repeated after a few seconds
   }
 
   /** True if this gateway is in the list with its present start time, or was removed from the list. */

@@ -2,7 +2,9 @@ import { Type, type Static } from 'typebox'
 import type { Logger } from 'pino'
 import { BerthError, conflict, notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
+import type { BackupTargets } from '../../backups/targets.js'
 import type { Drains } from '../../drains/drains.js'
+import type { Gateways } from '../../gateways/gateways.js'
 import { fenceHost, type FencingConfig } from '../../fencing/fence-host.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 import type { PlannedEvacuation } from '../../fleet/move-contract.js'
@@ -17,6 +19,10 @@ const EvacuatedGuestSchema = Type.Object({
   message: Type.String({ description: 'Reason why the container cannot be restored. Empty: it can.' }),
   backup_id: Type.String({ description: 'Newest backup of the container. Empty: there is none.' }),
   backup_target_id: Type.String(),
+  backup_is_local: Type.Boolean({
+    description:
+      '`true`: the backup is in a folder of the hosts (type `local`). It is lost if the folder was on a disk of the failed host, and not on a network file system.',
+  }),
   backup_created_at: TimeSchema,
   lost_seconds: Type.Integer({
     description: 'Age of the backup. All changes since then are lost. 0: there is no backup.',
@@ -61,6 +67,8 @@ const BodySchema = Type.Object(
 interface Parts {
   readonly fleet: Fleet
   readonly drains: Drains
+  readonly gateways: Pick<Gateways, 'findOthersReaching'>
+  readonly backupTargets: Pick<BackupTargets, 'list'>
   readonly fencing: FencingConfig
   readonly log: Logger
   readonly time: TimeFormat
@@ -85,10 +93,12 @@ export function evacuateRoute(parts: Parts): Route {
     errors: ['missing_field', 'invalid_field', 'invalid_state', 'drain_running', 'fencing_failed'],
     handle: async (context): Promise<Answer<Evacuation>> => {
       const { params, body, caller, operationId } = context
+      // Directly after the gateway's start, healthy hosts are offline, too.
+      await parts.fleet.expectedConnections()
       const host = parts.fleet.view.findHost(params.id)
       if (!host) throw notFound('host')
       const isStarted = parts.drains.find(host.id)?.id === operationId
-      if (!isStarted) refuseOnline(host)
+      if (!isStarted) await refuseReachable(parts, host)
       if (body.dry_run) {
         context.audit({ target: host.name, detail: `id ${host.id}, dry run` })
         return { message: 'nothing was changed', data: await planRow(parts, host, 'planned') }
@@ -105,17 +115,24 @@ export function evacuateRoute(parts: Parts): Route {
 }
 
 /** Turns the host off. @throws {BerthError} `drain_running`, `fencing_failed`, `invalid_state` */
-async function fence({ fleet, drains, fencing, log }: Parts, hostId: string): Promise<void> {
-  drains.refuseDisturbance(hostId)
+async function fence(parts: Parts, hostId: string): Promise<void> {
+  const { fleet, drains, fencing, log } = parts
+  drains.refuseDisturbance(hostId, 'evacuate')
   await fenceHost(fencing, fleet.view.findHost(hostId)!, log)
   const host = fleet.view.findHost(hostId)
-  if (host) refuseOnline(host) // the host may have returned while the program ran
+  if (host) await refuseReachable(parts, host) // the host may have returned while the program ran
 }
 
-/** @throws {BerthError} `invalid_state` */
-function refuseOnline({ state }: HostView): void {
+/** @throws {BerthError} `invalid_state` if this gateway or another one is connected to the host */
+async function refuseReachable({ gateways }: Parts, { id, state }: HostView): Promise<void> {
   if (state !== 'offline')
     throw conflict('invalid_state', `the host is ${state}: only a host that is offline can be evacuated`)
+  const [other] = await gateways.findOthersReaching(id)
+  if (other !== undefined)
+    throw conflict(
+      'invalid_state',
+      `the gateway ${other} is connected to the host: only a host that no gateway reaches can be evacuated`,
+    )
 }
 
 /** @throws {BerthError} `missing_field`, `invalid_field` */
@@ -127,20 +144,29 @@ function checkConfirmed({ name }: HostView, confirm: string | undefined): void {
 }
 
 async function planRow(
-  { fleet, fencing, time }: Parts,
+  { fleet, fencing, backupTargets, time }: Parts,
   { id }: HostView,
   state: Evacuation['state'],
 ): Promise<Evacuation> {
   const planned = await fleet.planEvacuations([...fleet.view.guestsOf(id)])
-  const nowMs = Date.now()
-  const containers = planned.map((one) => rowOf(one, time, nowMs))
+  const local = (await backupTargets.list())
+    .filter(({ shown }) => shown.type === 'local')
+    .map(({ id: targetId }) => targetId)
+  const facts = { local: new Set(local), time, nowMs: Date.now() }
+  const containers = planned.map((one) => rowOf(one, facts))
   return { host_id: id, state, fences: fencing.program !== '', containers }
+}
+
+interface RowFacts {
+  /** Ids of the backup targets with the type `local`. */
+  readonly local: ReadonlySet<string>
+  readonly time: TimeFormat
+  readonly nowMs: number
 }
 
 function rowOf(
   { guest: { guest }, toHostId, message, backup }: PlannedEvacuation,
-  time: TimeFormat,
-  nowMs: number,
+  { local, time, nowMs }: RowFacts,
 ): Evacuation['containers'][number] {
   const createdAtMs = backup?.createdAtMs ?? 0
   return {
@@ -150,6 +176,7 @@ function rowOf(
     message,
     backup_id: backup?.backupId ?? '',
     backup_target_id: backup?.targetId ?? '',
+    backup_is_local: backup !== undefined && local.has(backup.targetId),
     backup_created_at: time.format(createdAtMs),
     lost_seconds: backup ? Math.max(0, Math.round((nowMs - createdAtMs) / 1000)) : 0,
   }

@@ -155,7 +155,12 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   store.start()
   access.start()
-  gateways.start(() => '127.0.0.1:8081', [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease])
+  const leases = [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease]
+  gateways.start(
+    () => '127.0.0.1:8081',
+    leases,
+    () => [],
+  )
   await waitFor(() => store.ready(), { what: 'store connected' })
   const fleet = await LabFleet.start({
     store,
