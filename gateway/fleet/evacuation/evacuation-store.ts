@@ -21,6 +21,8 @@ export interface StoredEvacuation {
   readonly guest: string
   readonly targetId: string
   readonly backupId: string
+  /** Ids of backups that earlier restores found damaged or missing. */
+  readonly unusable?: readonly string[]
   /** True if the restore has failed, and the failed host is the owner again. It gets to know this when it returns. */
   readonly isReinstated?: boolean
 }

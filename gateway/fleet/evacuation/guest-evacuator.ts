@@ -10,7 +10,6 @@ import type { MoveStore } from '../moves/move-store.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import type { Placement } from '../placement/placement.js'
 import { findReported } from '../reported-guests.js'
-import { requireFeature } from '../require-feature.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
@@ -33,7 +32,9 @@ export class GuestEvacuator {
 
   /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
-    const targets = await this.options.placement.planTargets(guests, refuseUnrestorable)
+    // All guests of the failed host have lost their host, even those that cannot be restored.
+    const request = { alsoMoving: guests.map(({ guest }) => guest.uuid), isFromBackup: true }
+    const targets = await this.options.placement.planTargets(guests, refuseUnrestorable, request)
     return guests.map((guest, at) => {
       const target = targets[at]!
       const backup = findNewest(guest.guest)
@@ -90,15 +91,17 @@ export class GuestEvacuator {
     if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
     refuseUnrestorable(guest)
     if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is moving')
-    const { targetId, backupId } = findNewest(guest.guest)!
+    const { unusable = [] } = (await evacuations.find(uuid)) ?? {}
+    const { targetId, backupId } = findNewest(guest.guest, unusable)!
     const copies = [...view.states()].filter((host) => findReported(host, uuid)).map(({ record }) => record.id)
     try {
-      const toHostId = await placement.reserveTarget(id, guest, { refusedBy: [...refusedBy, ...copies] })
+      const alsoMoving = [...view.guestsOf(fromHostId)].map((other) => other.guest.uuid)
+      const choice = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
+      const toHostId = await placement.reserveTarget(id, guest, choice)
       if (copies.includes(toHostId)) throw conflict('invalid_state', 'the only possible host has an old copy of it')
-      requireFeature(view.findHost(toHostId)!, 'create-from-backup')
       this.options.watched.agent(toHostId)
       const text = Buffer.from(Guest.encode(guest.guest).finish()).toString('base64')
-      return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, targetId, backupId })
+      return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, targetId, backupId, unusable })
     } catch (error) {
       if ((await evacuations.find(uuid))?.id !== id) await placement.release([id])
       throw error
@@ -180,7 +183,11 @@ export class GuestEvacuator {
 
   async #reinstate(evacuation: StoredEvacuation): Promise<void> {
     const { placement, evacuations, log } = this.options
-    await evacuations.reinstate(evacuation)
+    const { errorCode = '' } = this.options.view.findOperation(evacuation.id)?.operation ?? {}
+    const { unusable = [], backupId } = evacuation
+    await evacuations.reinstate(
+      lostBackupCodes.has(errorCode) ? { ...evacuation, unusable: [...unusable, backupId] } : evacuation,
+    )
     await placement.release([evacuation.id])
     await this.#showOnOwner(evacuation)
     log.warn({ guest: evacuation.uuid, host: evacuation.toHostId }, 'a container could not be restored on another host')
@@ -198,8 +205,16 @@ function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>): void {
   if (!findNewest(guest)) throw conflict('backup_missing', 'the container has no backup')
 }
 
-function findNewest({ backups }: Pick<Guest, 'backups'>): EvacuatedBackup | undefined {
-  const [newest] = backups.toSorted((a, b) => b.createdAtMs - a.createdAtMs)
+/** Codes of failed restores after which an older backup is tried. After all other failures, the newest one is tried again. */
+const lostBackupCodes: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing'])
+
+/** @param unusable ids of backups that are only chosen if there is no other one */
+function findNewest(
+  { backups }: Pick<Guest, 'backups'>,
+  unusable: readonly string[] = [],
+): EvacuatedBackup | undefined {
+  const sorted = backups.toSorted((a, b) => b.createdAtMs - a.createdAtMs)
+  const newest = sorted.find(({ id }) => !unusable.includes(id)) ?? sorted[0]
   return newest && { targetId: newest.targetId, backupId: newest.id, createdAtMs: newest.createdAtMs }
 }
 

@@ -132,6 +132,18 @@ describe('the placement of guests with reserved resources', () => {
     expect(stored.size).to.equal(0)
   })
 
+  it('chooses a host for the restore of a backup only if its agent can create guests from backups', async () => {
+    const restore = (): Promise<unknown> =>
+      codeOf(() => placement.reserveTarget('r', { hostId: 'a', guest }, { isFromBackup: true }))
+    expect(await restore()).to.equal('agent_outdated')
+    addHost('c')
+    view.findState('c')!.description!.features.push('create-from-backup')
+    expect(await restore()).to.equal('c')
+    expect(
+      await placement.planTargets([{ hostId: 'a', guest }], () => undefined, { isFromBackup: true }),
+    ).to.deep.equal(['c'])
+  })
+
   describe('with placement rules', () => {
     const rules = { group: '', labels: [], spread: '', together: 'app' }
     const partner = Guest.fromPartial({ ...guest, placement: rules })

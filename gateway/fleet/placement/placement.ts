@@ -46,6 +46,8 @@ interface TargetRequest {
   readonly refusedBy?: readonly string[]
   /** Uuids of guests that leave the same host. Guests that must stay together can leave only if all of them leave. */
   readonly alsoMoving?: readonly string[] | undefined
+  /** True if the host restores the guest from a backup, because the guest's present host has failed. */
+  readonly isFromBackup?: boolean
 }
 
 /** Chooses hosts for guests. Resources are reserved in the store, so that no other gateway assigns them again. */
@@ -128,11 +130,13 @@ export class Placement {
    * Chooses a target for each of several guests, as if they moved one after another, and reserves nothing. Guests that
    * must stay together may leave their host if all of them can move.
    * @param refuse throws if the guest cannot move at all
+   * @param request default of `alsoMoving`: all guests that can move
    * @returns the id of the target, or the reason why no host can take the guest, in the order of the guests
    */
   async planTargets<T extends MovingGuest>(
     guests: readonly T[],
     refuse: (guest: T) => void,
+    request: Pick<TargetRequest, 'alsoMoving' | 'isFromBackup'> = {},
   ): Promise<(string | BerthError)[]> {
     const rooms = new Map(await this.options.rooms.list())
     const refusals = new Map(guests.map((guest) => [guest, findRefusal(() => refuse(guest))]))
@@ -141,7 +145,7 @@ export class Placement {
       const refusal = refusals.get(guest)
       if (refusal) return refusal
       try {
-        const { hostId, room } = this.#placeMoved(guest, rooms, { alsoMoving })
+        const { hostId, room } = this.#placeMoved(guest, rooms, { alsoMoving, ...request })
         rooms.set(`planned ${guest.guest.uuid}`, room)
         return hostId
       } catch (error) {
@@ -160,14 +164,21 @@ export class Placement {
   #placeMoved(
     { hostId: from, guest }: MovingGuest,
     rooms: ReservedRooms,
-    { moveId, toHostId, refusedBy = [], alsoMoving }: TargetRequest & { readonly moveId?: string } = {},
+    {
+      moveId,
+      toHostId,
+      refusedBy = [],
+      alsoMoving,
+      isFromBackup = false,
+    }: TargetRequest & { readonly moveId?: string } = {},
   ): Placed {
     const { candidates, counted, changes } = this.#read(rooms, moveId)
     const others = candidates.filter(({ host }) => host.id !== from)
     const { uuid, placement: rules = noPlacement } = guest
     const place = { uuid, rules, fromHostId: from, alsoMoving: alsoMoving && new Set(alsoMoving) }
     const neighbors = this.#neighborsOf(place, counted)
-    const hostIds = planMoveTargets(guest, others, { ratios: this.options.ratios, hostId: toHostId, neighbors })
+    const facts = { ratios: this.options.ratios, hostId: toHostId, neighbors, isFromBackup }
+    const hostIds = planMoveTargets(guest, others, facts)
     const hostId = hostIds.find((id) => !refusedBy.includes(id)) ?? hostIds[0]!
     return { hostId, room: { ...reserve(hostId, guest), uuid }, changes }
   }

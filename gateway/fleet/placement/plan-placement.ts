@@ -33,7 +33,7 @@ interface PlacementFacts {
   readonly hostId?: string | undefined
   /** Other guests to which the placement rules of the guest refer. Default: there are none. */
   readonly neighbors?: Neighbors
-  /** True if the disk of the guest is restored from a backup, so that its template is not needed. */
+  /** True if the disk of the guest is restored from a backup, so that it needs no template, or no disk of another host. */
   readonly isFromBackup?: boolean
   /** True if the new guest has a firewall or a backup schedule from its creation on. */
   readonly hasSettings?: boolean
@@ -141,7 +141,7 @@ export function planMoveTargets(
     readonly placement?: PlacementRules | undefined
   },
   candidates: readonly Candidate[],
-  { ratios, hostId, neighbors = noNeighbors }: PlacementFacts,
+  { ratios, hostId, neighbors = noNeighbors, isFromBackup = false }: PlacementFacts,
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
@@ -149,7 +149,7 @@ export function planMoveTargets(
   const left = filterAble(named, [
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
-    [({ host }) => canReceive(host, guest.virtualization), () => cannotMove(named[0]?.host.name)],
+    ...(isFromBackup ? backupConditions(named[0]) : [receiveCondition(guest.virtualization, named[0])]),
     [(candidate) => keepsMarks(candidate, guest), () => cannotLabel(named[0]?.host.name)],
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
     ...ruleConditions(guest.placement, neighbors),
@@ -159,6 +159,10 @@ export function planMoveTargets(
     ],
   ])
   return bestFirst(left, limits, { ratios, neighbors }).map(({ host }) => host.id)
+}
+
+function receiveCondition(virtualization: string, first: Candidate | undefined): Condition {
+  return [({ host }) => canReceive(host, virtualization), () => cannotMove(first?.host.name)]
 }
 
 function canReceive({ description }: HostView, virtualization: string): boolean {

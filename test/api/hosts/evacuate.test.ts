@@ -6,6 +6,9 @@ import { join } from 'node:path'
 import { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict } from '../../../shared/errors.js'
+import { GatewayStatuses } from '../../../gateway/gateways/gateway-status.js'
+import { MoveStore } from '../../../gateway/fleet/moves/move-store.js'
+import type { LabGuest } from '../../support/memory/lab-agent.js'
 import type { Body } from '../../support/body.js'
 import { EventStream } from '../../support/gateway/event-stream.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -52,16 +55,19 @@ describe('the evacuation of a failed host over HTTP', function () {
   const detail = async ({ uuid }: Guest): Promise<Body> =>
     (await gateway.request('GET', `/containers/${uuid}`)).body.data
 
-  async function addGuest(hasBackup: boolean): Promise<Guest> {
-    const guest = await gateway.fleet.addGuest({ status: 'running', wanted: 'running' })
+  async function addGuest(hasBackup: boolean, fields: LabGuest = {}): Promise<Guest> {
+    const guest = await gateway.fleet.addGuest({ status: 'running', wanted: 'running', ...fields })
     const { host } = agentOf('host-a')
     host.driver.run(guest.uuid)
     host.contents.set(guest.uuid, `disk of ${guest.name}`)
-    if (!hasBackup) return guest
-    const asked = await gateway.request('POST', `/containers/${guest.uuid}/backups`, { body: { target_id: targetId } })
-    expect(asked.status, asked.text).to.equal(202)
-    await waitFor(async () => (await countBackups(guest)) === 1, { what: 'the backup' })
+    if (hasBackup) await backUp(guest)
     return guest
+  }
+  async function backUp({ uuid }: Guest): Promise<void> {
+    const before = await countBackups({ uuid })
+    const asked = await gateway.request('POST', `/containers/${uuid}/backups`, { body: { target_id: targetId } })
+    expect(asked.status, asked.text).to.equal(202)
+    await waitFor(async () => (await countBackups({ uuid })) > before, { what: 'the backup' })
   }
   const openEvents = (): Promise<EventStream> =>
     EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=guest')
@@ -72,7 +78,7 @@ describe('the evacuation of a failed host over HTTP', function () {
         ['guest.created', 'guest.moved', 'guest.removed'].includes(type ?? '') &&
         JSON.stringify(events[at]!.data).includes(uuid),
     )
-  const countBackups = async ({ uuid }: Guest): Promise<number> =>
+  const countBackups = async ({ uuid }: Pick<Guest, 'uuid'>): Promise<number> =>
     ((await gateway.request('GET', `/containers/${uuid}/backups`)).body.data.backups as unknown[]).length
 
   async function waitForEnd(): Promise<EvacuatedRow[]> {
@@ -96,7 +102,12 @@ describe('the evacuation of a failed host over HTTP', function () {
     const { status, body } = await evacuate({ dry_run: true })
     expect([status, body.data.state, body.data.fences]).to.deep.equal([200, 'planned', true])
     const rows = new Map((body.data.containers as Body[]).map((row) => [row['name'], row]))
-    expect(rows.get(saved.name)).to.include({ to_host_id: 'host-b', message: '', backup_target_id: targetId })
+    expect(rows.get(saved.name)).to.include({
+      to_host_id: 'host-b',
+      message: '',
+      backup_target_id: targetId,
+      backup_is_local: true,
+    })
     expect(rows.get(saved.name)!['lost_seconds']).to.be.a('number')
     expect(rows.get(lost.name)).to.include({ to_host_id: '', backup_id: '', message: 'the container has no backup' })
     expect(agentOf('host-b').guests()).to.deep.equal([])
@@ -109,6 +120,81 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(refusal(await evacuate({ confirm: 'host-a' }))).to.deep.equal([409, 'fencing_failed'])
     expect(readFileSync(fenced, 'utf8')).to.include('--off host-a host-a ')
     expect(agentOf('host-b').guests()).to.deep.equal([])
+  })
+
+  it('waits for hosts that are about to connect before it considers a host as failed', async () => {
+    await gateway.fleet.setHostState('host-a', 'offline')
+    gateway.fleet.expectedConnections = () => gateway.fleet.setHostState('host-a', 'online')
+    const answer = await evacuate({ confirm: 'host-a' })
+    Reflect.deleteProperty(gateway.fleet, 'expectedConnections')
+    expect(refusal(answer)).to.deep.equal([409, 'invalid_state'])
+  })
+
+  it('is refused while another gateway is connected to the host', async () => {
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const invited = await gateway.request('POST', '/gateways', { body: { name: 'other' } })
+    const other = new GatewayStatuses(gateway.store, invited.body.data.id as string)
+    await other.report([], ['host-a'])
+    const answer = await evacuate({ dry_run: true })
+    await other.withdraw()
+    expect([...refusal(answer), answer.body.message]).to.deep.equal([
+      409,
+      'invalid_state',
+      'the gateway other is connected to the host: only a host that no gateway reaches can be evacuated',
+    ])
+  })
+
+  it('restores a guest that must stay together with a guest without a backup', async () => {
+    const placement = { group: '', labels: [], spread: '', together: 'app' }
+    const [saved, lost] = [await addGuest(true, { placement }), await addGuest(false, { placement })]
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const { body } = await evacuate({ dry_run: true })
+    const planned = (body.data.containers as EvacuatedRow[]).find(({ name }) => name === saved.name)
+    expect(planned?.to_host_id).to.be.oneOf(['host-b', 'host-c'])
+    await evacuate({ confirm: 'host-a' })
+    const states = (await waitForEnd()).map(({ name, state }) => [name, state])
+    expect(Object.fromEntries(states)).to.deep.equal({ [saved.name]: 'done', [lost.name]: 'failed' })
+  })
+
+  it('restores the next older backup if the newest one is damaged', async () => {
+    const guest = await addGuest(true)
+    agentOf('host-a').host.contents.set(guest.uuid, 'newer disk')
+    await backUp(guest)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    let attempts = 0
+    const targets = ['host-b', 'host-c'].map((host) => agentOf(host).host)
+    for (const { backupFaults } of targets)
+      backupFaults.fetch = () => {
+        if (attempts++ === 0) throw conflict('backup_damaged', 'the backup is damaged')
+      }
+    await evacuate({ confirm: 'host-a' })
+    const [row] = await waitForEnd()
+    for (const { backupFaults } of targets) delete backupFaults.fetch
+    expect([row?.state, attempts]).to.deep.equal(['done', 2])
+    expect(agentOf(row!.to_host_id).host.contents.get(guest.uuid)).to.equal(`disk of ${guest.name}`)
+  })
+
+  it('replaces a drain of the host, and ends although the move of a guest stays undecided', async () => {
+    const [guest, moving] = [await addGuest(true), await addGuest(true)]
+    const begun = await gateway.request('POST', '/hosts/host-a/drain', { body: { mode: 'stop', parallel: 1 } })
+    expect(begun.status, begun.text).to.equal(202)
+    await gateway.request('POST', '/hosts/host-a/drain/pause')
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const moves = new MoveStore(gateway.store)
+    const move = {
+      id: randomUUID(),
+      uuid: moving.uuid,
+      fromHostId: 'host-a',
+      toHostId: 'host-b',
+      beganAtMs: Date.now(),
+    }
+    await moves.begin(move, moving.name)
+    const answer = await evacuate({ confirm: 'host-a' })
+    expect(answer.status, answer.text).to.equal(202)
+    const rows = new Map((await waitForEnd()).map((row) => [row.name, row]))
+    await moves.decide(move, 'cancel')
+    expect(rows.get(guest.name)).to.include({ state: 'done' })
+    expect(rows.get(moving.name)).to.include({ state: 'failed', message: 'the container is moving' })
   })
 
   it('restores each guest with a backup on another host, and fences it on the host that returns', async () => {

@@ -63,4 +63,5 @@ export const drains = {
   'evacuate.without': '{{count}} guests cannot be restored.',
   'evacuate.without_one': '1 guest cannot be restored.',
   'evacuate.backup': 'Newest backup',
+  'evacuate.local': 'In a folder of the hosts. The backup is lost if the folder was on a disk of this host.',
 } as const

@@ -62,4 +62,5 @@ export const drains: Readonly<Record<keyof typeof english, string>> = {
   'evacuate.without': '{{count}} 个实例无法恢复。',
   'evacuate.without_one': '1 个实例无法恢复。',
   'evacuate.backup': '最新备份',
+  'evacuate.local': '位于主机的文件夹中。如果该文件夹在这台主机的磁盘上，备份已丢失。',
 }
