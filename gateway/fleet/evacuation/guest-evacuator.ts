@@ -147,7 +147,7 @@ export class GuestEvacuator {
   }
 
   async #settle(evacuation: StoredEvacuation): Promise<void> {
-    const { view, watched, evacuations } = this.options
+    const { view, watched } = this.options
     if (evacuation.isReinstated) return this.#announce(evacuation)
     const target = view.findState(evacuation.toHostId)
     const isThere = target !== undefined && findReported(target, evacuation.uuid) !== undefined
