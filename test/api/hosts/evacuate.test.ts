@@ -44,6 +44,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     if (gateway.fleet.view.findHost('host-a')?.state !== 'online') await gateway.fleet.setHostState('host-a', 'online')
     await gateway.fleet.removeGuests()
     await gateway.fleet.hosts.updateHost('host-a', { draining: false })
+    await gateway.fleet.hosts.updateHost('host-c', { draining: true }) // so that the targets of most tests are known
   })
 
   const fenceWith = (script: string): void =>
@@ -303,6 +304,7 @@ describe('the evacuation of a failed host over HTTP', function () {
   it('chooses another target if the target of a lost order was removed from the fleet', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
+    await gateway.fleet.hosts.updateHost('host-c', { draining: false })
     await loseOrder(guest, 'host-c')
     await gateway.fleet.hosts.removeHost('host-c', { force: true })
     expect((await evacuate({ confirm: 'host-a' })).status).to.equal(202)
