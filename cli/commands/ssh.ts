@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { areReplaced, HostKeys } from '../consoles/host-keys.js'
 import { CliError, exitCodes } from '../errors.js'
 import { readGuest } from '../names/guest.js'
-import { openSession, type GlobalOptions } from '../session.js'
+import { openSession, type GlobalOptions, type Session } from '../session.js'
 import { printable } from '../output/width.js'
 import type { Surroundings } from '../surroundings.js'
 
@@ -31,14 +31,19 @@ export async function runSsh({ guest, command, user, options, surroundings }: Ss
   const keys = virtualization === 'lxc' ? new HostKeys(surroundings, uuid) : undefined
   if (keys && !keys.areKnown) await keys.refresh(session)
   const run = (): Promise<number> => runProgram('ssh', sshArguments({ ...place, user, keys }, command))
-  const before = keys?.known ?? []
   let code = await run()
-  if (code === sshFailed) await keys?.refresh(session)
-  if (code === sshFailed && areReplaced(before, keys?.known ?? [])) {
+  if (code === sshFailed && keys && (await hasNewKeys(keys, session))) {
     surroundings.writeError(`${printable(name)} has new host keys, which the gateway confirms. Connecting again.\n`)
     code = await run()
   }
   process.exit(code)
+}
+
+/** Reads the host keys again. @returns true if ssh cannot have accepted the present keys of the guest before */
+async function hasNewKeys(keys: HostKeys, session: Session): Promise<boolean> {
+  const before = keys.known
+  await keys.refresh(session)
+  return areReplaced(before, keys.known)
 }
 
 function noPlace(name: string): CliError {
