@@ -186,7 +186,12 @@ export class GuestRegistry {
   }
 
   async releaseHost(hostId: string): Promise<void> {
-    await this.sweep((held) => held.hostId !== hostId, Infinity, undefined, () => false)
+    await this.sweep(
+      (held) => held.hostId !== hostId,
+      Infinity,
+      undefined,
+      () => false,
+    )
   }
 
   /** Usually, the store already has the guests of all claims. One read is then enough, without a transaction. */
