@@ -29,7 +29,7 @@ interface Measured {
  * compares this with `btrfs send`, piped to `btrfs receive` through ssh, of the same disk.
  */
 export async function benchMoves(rounds: number): Promise<Figure[]> {
-  const pair = new FleetPair('mvb', { bridge: 'btest-mvb', prefix: '198.18.152' }, { poolGb: 8 })
+  const pair = new FleetPair('mvb', { bridge: 'btest-mvb', prefix: '198.18.155' }, { poolGb: 8 })
   const ssh = await SshLoop.start()
   try {
     await pair.open()

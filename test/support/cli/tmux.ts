@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { waitFor } from '../wait.js'
 import type { Environment } from './berth.js'
@@ -7,14 +8,19 @@ const berth = `${process.execPath} ${resolve('dist/cli/main.js')}`
 
 /** A terminal of tmux with a shell, in which `berth` is the built command line. */
 export class Tmux {
-  /** @param name name of the tmux server, which no other test uses */
+  /**
+   * @param name name of the tmux server, which no other test uses
+   * @param record path of a new file for everything that programs print
+   */
   constructor(
     private readonly name: string,
     env: Environment,
+    private readonly record: string,
   ) {
     const variables = Object.entries({ ...env, HISTFILE: '' }).flatMap(([key, value]) => ['-e', `${key}=${value}`])
     const size = ['-x', '100', '-y', '30']
     this.#run('-f', '/dev/null', 'new-session', '-d', ...size, ...variables, 'bash --norc --noprofile')
+    this.#run('pipe-pane', `cat >'${record}'`)
     this.enter(`PS1='$ '; berth() { ${berth} "$@"; }; clear`)
   }
 
@@ -36,6 +42,11 @@ export class Tmux {
   /** Returns the text on the screen, with colors if requested. */
   screen(hasColors = false): string {
     return this.#run('capture-pane', '-p', ...(hasColors ? ['-e'] : []))
+  }
+
+  /** Returns everything that programs have printed, also what the screen no longer shows. */
+  printed(): string {
+    return readFileSync(this.record, 'utf8')
   }
 
   /** Resolves when the screen shows the text. */

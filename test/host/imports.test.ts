@@ -1,0 +1,143 @@
+import { expect } from 'chai'
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { startBerth, type Ended } from '../support/cli/berth.js'
+import { fillBusyboxTree } from '../support/guests/busybox-image.js'
+import { ServedHost } from '../support/host/served-host.js'
+import { waitFor } from '../support/wait.js'
+
+/** Runs `berth-agent import` on a host with a real gateway. */
+describe('berth-agent import', () => {
+  const lab = new ServedHost({ name: 'imp', prefix: '198.18.154' })
+  const source = join(lab.host.instance.pool, 'foreign/rootfs')
+  const backup = join(lab.directory, 'backup.yaml')
+  const first = 1_000_000 // the first user id of the container on the disk
+  const importLxd = (...args: string[]) =>
+    lab.host.runAgent('import', 'lxd', 'old1', '--config-file', backup, '--rootfs', source, ...args)
+
+  before(async () => {
+    await lab.start()
+    mkdirSync(source, { recursive: true })
+    fillBusyboxTree(source, 'foreign')
+    mkdirSync(join(source, 'srv'))
+    writeFileSync(join(source, 'srv/data'), 'content')
+    writeFileSync(backup, backupYaml(first))
+    execFileSync('chown', ['-R', '-h', `${first}:${first}`, source])
+    chownSync(join(source, 'srv/data'), first + 33, first + 44)
+    chmodSync(join(source, 'srv/data'), 0o4750) // a change of the owner removes the bit
+  })
+
+  after(() => lab.close())
+
+  /** Runs a program in a guest. */
+  const run = (guest: string, ...command: string[]): Promise<Ended> => {
+    const env = { HOME: lab.directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey }
+    return startBerth(['run', guest, '--', ...command], env).ended
+  }
+
+  it('prints what becomes of a container of LXD, and changes nothing', () => {
+    const { code, out, err } = importLxd('--dry-run')
+    expect(code, err).to.equal(0)
+    expect(out).to.match(/^name +old1$/m)
+    expect(out).to.match(/^user ids +shifted by 1000000$/m)
+    expect(out).to.match(/^memory +256 MB$/m)
+    expect(out).to.match(/^port +tcp 20080 to tcp 80$/m)
+    expect(out).to.match(/^security\.nesting +guests cannot run containers/m)
+  })
+
+  it('creates a guest with the files, limits and ports of the container, whose files stay as they are', async () => {
+    const { code, out, err } = importLxd('--start')
+    expect(code, `${err}${lab.host.logTail()}`).to.equal(0)
+    expect(out).to.match(/^imported as old1: id \d+, uuid [0-9a-f-]{36}$/m)
+    const guest = (await lab.send('GET', '/containers/old1')).data
+    expect(guest).to.include({ name: 'old1', status: 'running', ram_mb: 256, disk_gb: 3, template: 'imported' })
+    const files = await run('old1', 'sh', '-c', 'ls -ln /srv/data; cat /srv/data /etc/hostname')
+    expect(files.out, files.err).to.match(/^-rwsr-x--- +1 33 +44 .*\ncontentold1\n$/)
+    expect(statSync(join(source, 'srv/data')).uid).to.equal(first + 33)
+    expect(existsSync(join(source, 'etc/hostname'))).to.equal(false)
+  })
+
+  it('continues after the agent was killed while it copied the files', async () => {
+    const large = join(lab.host.instance.pool, 'foreign/large')
+    mkdirSync(large)
+    fillBusyboxTree(large, 'foreign')
+    execFileSync('sh', ['-c', `head -c 100000000 /dev/urandom >${large}/root/data`])
+    const importing = lab.host.startAgentCommand('import', 'directory', large, '--start')
+    await waitFor(async () => (await lab.gateway.request('GET', '/containers/large')).status === 200, {
+      what: () => `the import begins\n${lab.host.logTail()}`,
+    })
+    await lab.host.kill()
+    await once(importing, 'exit')
+    lab.host.start()
+    await lab.running('large')
+    const data = await run('large', 'sh', '-c', 'busybox md5sum </root/data; cat /etc/hostname')
+    const expected = createHash('md5')
+      .update(readFileSync(join(large, 'root/data')))
+      .digest('hex')
+    expect(data.out, data.err).to.equal(`${expected}  -\nlarge\n`)
+  })
+
+  it('creates a guest from an archive, and removes everything if the archive contains no system', async () => {
+    const archive = join(lab.directory, 'old3.tar.zst')
+    const ids = ['--owner=0', '--group=0', '--numeric-owner']
+    execFileSync('tar', ['--create', '--zstd', `--file=${archive}`, ...ids, '-C', source, '.'])
+    const imported = lab.host.runAgent('import', 'archive', archive, '--disk', '1', '--start')
+    expect(imported.code, imported.err).to.equal(0)
+    const files = await run('old3', 'cat', '/srv/data', '/etc/hostname')
+    expect(files.out, files.err).to.equal('contentold3\n')
+    const other = join(lab.directory, 'other.tar')
+    execFileSync('tar', ['--create', `--file=${other}`, ...ids, '-C', join(source, 'srv'), 'data'])
+    const volumes = readdirSync(join(lab.host.instance.pool, 'guests'))
+    const { code, err } = lab.host.runAgent('import', 'archive', other, '--disk', '1')
+    expect(code).to.equal(1)
+    expect(err).to.contain('not the root file system of a Linux distribution: /etc/passwd does not contain root')
+    expect(readdirSync(join(lab.host.instance.pool, 'guests'))).to.have.members(volumes)
+    expect((await lab.gateway.request('GET', '/containers/other')).status).to.equal(404)
+  })
+
+  it('refuses a taken name, and the directory of a running guest', () => {
+    const taken = lab.host.runAgent('import', 'directory', source, '--name', 'old1')
+    expect([taken.code, taken.err]).to.deep.equal([1, 'berth-agent: a container named old1 already exists\n'])
+    const guests = join(lab.host.instance.pool, 'guests')
+    const running = readdirSync(guests).find((uuid) => existsSync(join(guests, uuid, 'srv/data')))!
+    const { code, err } = lab.host.runAgent('import', 'directory', join(guests, running), '--name', 'old2')
+    expect([code, err]).to.deep.equal([
+      1,
+      'berth-agent: the container cannot be imported: it is running: stop the container first\n',
+    ])
+  })
+})
+
+/** The file backup.yaml of a container of LXD. @param first the first user id of the container on the disk */
+function backupYaml(first: number): string {
+  const range = { Isuid: true, Isgid: true, Hostid: first, Nsid: 0, Maprange: 65_536 }
+  const config = {
+    'limits.memory': '256MiB',
+    'security.nesting': 'true',
+    'volatile.last_state.idmap': JSON.stringify([range]),
+  }
+  const devices = {
+    root: { type: 'disk', path: '/', pool: 'default', size: '3GiB' },
+    http: { type: 'proxy', listen: 'tcp:0.0.0.0:20080', connect: 'tcp:10.1.2.3:80' },
+  }
+  const container = {
+    name: 'old1',
+    status: 'Stopped',
+    type: 'container',
+    expanded_config: config,
+    expanded_devices: devices,
+  }
+  return JSON.stringify({ container }) // JSON is YAML
+}
