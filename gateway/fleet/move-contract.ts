@@ -30,7 +30,7 @@ export interface EvacuatedBackup {
 
 /** Planned evacuation of a guest of a failed host, or the reason why the guest cannot be restored. */
 export interface PlannedEvacuation extends PlannedMove {
-  /** Newest backup of the guest. Absent: there is none. */
+  /** Newest backup of the guest. Absent if the guest has no backup. */
   readonly backup?: EvacuatedBackup
 }
 

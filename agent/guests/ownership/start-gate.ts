@@ -42,8 +42,8 @@ export class StartGate {
 }
 
 /**
- * Returns a gate that waits if the host has booted since a gateway compared the owners. It also waits after further restarts
- * of the agent, until a gateway does this.
+ * Returns a gate that waits if no gateway has compared the owners since the last boot of the host. A restart of the agent
+ * does not open it.
  * @param bootId id of the present boot, from the kernel
  */
 export async function openStartGate(stateDir: string, bootId: string, waitMs: number): Promise<StartGate> {

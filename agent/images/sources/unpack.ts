@@ -28,8 +28,8 @@ export interface UnpackOrder {
 
 /**
  * Unpacks an untrusted root filesystem with GNU tar or unzip in a user namespace, so that nothing outside `target`
- * changes. Preserves owners, modes, ACLs and file capabilities. Leaves out `/dev`, which the host fills. From an export
- * of LXD or Incus, only the root filesystem is kept. The archive is not changed.
+ * changes. Preserves owners, modes, ACLs and file capabilities. Leaves out `/dev`, which the host fills. An export of
+ * LXD or Incus contains more than a root filesystem: the rest is left out, too. The archive is not changed.
  * @throws {BerthError} `image_invalid`, or `image_too_large` if the content exceeds the limit of `target`; the signal's
  * reason when aborted
  */

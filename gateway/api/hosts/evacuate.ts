@@ -17,7 +17,7 @@ const EvacuatedGuestSchema = Type.Object({
   name: Type.String(),
   to_host_id: Type.String({ description: 'Planned target. Empty: the container cannot be restored.' }),
   message: Type.String({ description: 'Reason why the container cannot be restored. Empty: it can.' }),
-  backup_id: Type.String({ description: 'Newest backup of the container. Empty: there is none.' }),
+  backup_id: Type.String({ description: 'Id of the newest backup. Empty if the container has no backup.' }),
   backup_target_id: Type.String(),
   backup_is_local: Type.Boolean({
     description:
