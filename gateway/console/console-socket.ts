@@ -3,7 +3,7 @@ import type { ConsoleOpened, ConsoleStart } from '../../proto/gen/berth/agent/v1
 import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { BerthError } from '../../shared/errors.js'
 import { fromServiceError, UnansweredError } from '../../shared/grpc-errors.js'
-import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/contract.js'
+import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/agent-contract.js'
 import { endingOfError, endingOfExit, endings, type ConsoleEnding } from './endings.js'
 import type { ClientFrame } from './frames.js'
 import { InputRate } from './input-rate.js'

@@ -3,7 +3,7 @@ import { connect, type ConnectionOptions, type PeerCertificate } from 'node:tls'
 import { readResponse, requestFrame } from '../../shared/console-frames.js'
 import { consoleProtocol, FramedSocket, sparingly } from '../../shared/framed-socket.js'
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
-import type { ConsoleListener, ConsoleStream } from './contract.js'
+import type { ConsoleListener, ConsoleStream } from './agent-contract.js'
 
 /** Message of OpenSSL's error if an agent does not support the protocol. The code of this error varies. */
 const otherVersion = /alert no application protocol/

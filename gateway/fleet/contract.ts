@@ -1,20 +1,7 @@
 import type { FleetRotation } from '../rotation/rotation.js'
-import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
-import type { BackupServiceService, BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
-import type { ServiceError } from '@grpc/grpc-js'
 import type { Fence } from '../../shared/fence.js'
-import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
-import type { GuestServiceService, GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { HostServiceService } from '../../proto/gen/berth/agent/v1/host.js'
-import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/v1/image.js'
-import type { ImportServiceService } from '../../proto/gen/berth/agent/v1/import.js'
-import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
-import type { MoveServiceService } from '../../proto/gen/berth/agent/v1/move.js'
-import type {
-  CreateOrder,
-  OperationServiceService,
-  SubmitOperationResponse,
-} from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
+import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
 import type {
   BegunEvacuation,
@@ -36,6 +23,8 @@ import type { GuestBlock } from './lists/guest-blocks.js'
 import type { GuestField } from './lists/guest-table.js'
 import type { OperationField } from './lists/operation-table.js'
 import type { Queryable } from '../lists/table.js'
+import type { AgentClient } from './agent-contract.js'
+import type { GuestCreation, GuestCreationRequest, HeldRoom } from './creation-contract.js'
 
 export type { AlertView, GuestView, HostView, OperationView }
 
@@ -79,114 +68,6 @@ export interface FleetView {
   hosts(): HostView[]
   countHosts(): { readonly total: number; readonly online: number }
   findHost(id: string): HostView | undefined
-}
-
-/**
- * The calls of a gRPC service as functions that return promises. A call can contain a fence, the proof of a lease. It
- * fails with `stale_epoch` if the host knows that another gateway has the lease now.
- */
-export type Calls<Service> = {
-  readonly [Name in keyof Service]: Service[Name] extends {
-    requestSerialize: (request: infer Request) => Buffer
-    responseDeserialize: (bytes: Buffer) => infer Response
-  }
-    ? (request: Request, fence?: Fence) => Promise<Response>
-    : never
-}
-
-export type SettingsCalls = Calls<typeof GuestSettingsServiceService>
-export type OperationCalls = Calls<typeof OperationServiceService>
-export type ImageCalls = Calls<typeof ImageServiceService>
-export type RoutingCalls = Calls<typeof RoutingServiceService>
-
-/** Connection of a console to the agent of the guest's host. The first message must be `start`. */
-export interface ConsoleStream {
-  /** True while the agent's output is paused. */
-  readonly isPaused: boolean
-  send(message: ConsoleRequest): void
-  /** Ends the connection after pending data was sent. */
-  end(): void
-  cancel(): void
-  pause(): void
-  resume(): void
-}
-
-/** Messages of an agent for an open console. */
-export type ConsoleOutput = Exclude<ConsoleResponse, { $case: 'refusal' }>
-
-export interface ConsoleListener {
-  onMessage(message: ConsoleOutput): void
-  /** Called exactly once, at the end of the connection. @param error error to pass to `fromServiceError` */
-  onEnd(error: ServiceError): void
-}
-
-export type ConsoleOpener = (listener: ConsoleListener) => ConsoleStream
-
-/**
- * Calls to the agent of one host. A call waits for a connection while the host is online, and fails when the host goes
- * offline. Calls throw the agent's BerthError, `host_offline` or `agent_timeout`.
- */
-export interface AgentClient {
-  /** `listBackups` can take a minute, because the agent waits for the backup target. */
-  readonly backups: Calls<typeof BackupServiceService>
-  readonly guests: Calls<typeof GuestServiceService>
-  readonly settings: SettingsCalls
-  readonly routing: RoutingCalls
-  readonly images: ImageCalls
-  readonly imports: Calls<typeof ImportServiceService>
-  readonly hosts: Calls<typeof HostServiceService>
-  readonly moves: Calls<typeof MoveServiceService>
-  readonly security: Calls<typeof SecurityServiceService>
-  /** Waits for a connection to the agent. The returned function opens a console. */
-  consoleOpener(): Promise<ConsoleOpener>
-  /** Calls about operations. `getOperation` has a shorter timeout than the other calls. */
-  readonly operations: OperationCalls
-}
-
-/** Result of a creation: the host that was chosen, and its agent's answer. */
-export interface GuestCreation {
-  readonly hostId: string
-  readonly response: SubmitOperationResponse
-}
-
-/** Backup from which the disk of a new guest is restored. */
-export interface CreationBackup {
-  readonly target: BackupTarget
-  readonly backupId: string
-  /** Uuid of the guest whose disk the backup contains. */
-  readonly sourceUuid: string
-}
-
-export interface GuestCreationRequest {
-  /** Id of the operation. A repeated request with this id gets the first answer, with the same host, id and uuid. */
-  readonly operationId: string
-  readonly name: string
-  readonly spec: GuestSpec
-  readonly requestedBy: string
-  /** Host for the guest. Default: the host with the most free resources. */
-  readonly hostId?: string
-  /** Absent: the disk is made from the template. */
-  readonly backup?: CreationBackup
-  /** Settings that the guest has from its first start on. */
-  readonly settings?: Pick<CreateOrder, 'firewall' | 'backupSchedule'>
-  /**
-   * Called when id and uuid of the guest are reserved, before a host gets the order. If it rejects, no guest is created.
-   * Repetitions of the request and attempts on other hosts call it again.
-   */
-  readonly prepare?: (guest: NewGuestIds) => Promise<void>
-}
-
-/** The reserved id, uuid and name of a guest whose creation begins. */
-export interface NewGuestIds {
-  readonly id: number
-  readonly uuid: string
-  readonly name: string
-}
-
-/** Resources that `holdRoom` has reserved on hosts for guests whose creation has not begun yet. */
-export interface HeldRoom {
-  /** Frees the reserved resources that no creation has used. Never rejects. */
-  release(): Promise<void>
 }
 
 export interface JoinToken {

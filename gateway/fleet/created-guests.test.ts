@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
-import type { GuestCreation } from './contract.js'
+import type { GuestCreation } from './creation-contract.js'
 import { CreatedGuests, type CreatedGuestsOptions } from './created-guests.js'
 
 const [hostId, operationId, revision] = ['host', 'operation', 7]

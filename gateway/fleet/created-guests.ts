@@ -1,4 +1,4 @@
-import type { GuestCreation } from './contract.js'
+import type { GuestCreation } from './creation-contract.js'
 import type { GuestCache } from './guest-cache.js'
 import { isEnded } from './lists/operation-table.js'
 import type { GuestOwners } from './placement/guest-owners.js'

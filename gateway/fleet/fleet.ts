@@ -12,16 +12,9 @@ import { CertificateKeeper } from './certificates.js'
 import { CaRotation } from './rotation/ca-rotation.js'
 import type { RotationMembers } from './rotation/members.js'
 import { ClockCheck } from './agents/clock-check.js'
-import type {
-  AgentClient,
-  Fleet,
-  GuestCreation,
-  GuestCreationRequest,
-  GuestView,
-  HeldRoom,
-  HostUpgrades,
-  OperationView,
-} from './contract.js'
+import type { AgentClient } from './agent-contract.js'
+import type { Fleet, GuestView, HostUpgrades, OperationView } from './contract.js'
+import type { GuestCreation, GuestCreationRequest, HeldRoom } from './creation-contract.js'
 import type {
   BegunEvacuation,
   EvacuationRequest,
@@ -33,18 +26,16 @@ import type {
 } from './move-contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestImports } from './guest-imports.js'
-import { GuestMover } from './moves/guest-mover.js'
-import { MoveDecider } from './moves/move-decider.js'
+import type { GuestMover } from './moves/guest-mover.js'
 import { MoveStore } from './moves/move-store.js'
 import { CreatedGuests } from './created-guests.js'
 import { GuestCreator } from './placement/creation.js'
 import { EvacuationStore } from './evacuation/evacuation-store.js'
-import { GuestEvacuator } from './evacuation/guest-evacuator.js'
-import { OwnerConfirmations } from './moves/owner-confirmations.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { Placement } from './placement/placement.js'
 import { RoomStore } from './placement/room-store.js'
+import { openRelocation, type Relocation } from './relocation.js'
 import { StoredHostAdmin } from './host-admin.js'
 import { HostStore } from './host-store.js'
 import { HostUpgrader } from './host-upgrader.js'
@@ -100,9 +91,7 @@ export class GatewayFleet implements Fleet {
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #unreported: UnreportedGuests
-  readonly #mover: GuestMover
-  readonly #decider: MoveDecider
-  readonly #evacuator: GuestEvacuator
+  readonly #relocation: Relocation
   readonly #imports: GuestImports
   readonly #join: JoinEndpoint
   readonly #waits: ViewWaits
@@ -216,29 +205,8 @@ export class GatewayFleet implements Fleet {
       const target = view.findState(hostId)
       return authority.of(target && this.rotation.issuerOf(target.record))
     }
-    this.#mover = new GuestMover({ view, watched, placement, ratios, ticketIssuer, moves, reached })
-    const confirmations = new OwnerConfirmations({ view, watched, owners, moves, log })
-    this.#evacuator = new GuestEvacuator({
-      view,
-      watched,
-      placement,
-      owners,
-      moves,
-      evacuations,
-      ratios,
-      log,
-      reached,
-    })
-    this.#decider = new MoveDecider({
-      view,
-      watched,
-      owners,
-      moves,
-      confirmations,
-      evacuator: this.#evacuator,
-      log,
-      reached,
-    })
+    const relocated = { view, watched, placement, owners, moves, evacuations, ratios, ticketIssuer, log, reached }
+    this.#relocation = openRelocation(relocated)
     this.#imports = new GuestImports({ view, fleet: this, log })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
@@ -275,7 +243,7 @@ export class GatewayFleet implements Fleet {
     this.#keeper.start()
     this.rotation.start()
     this.#cache.start()
-    this.#decider.start()
+    this.#relocation.decider.start()
     this.#imports.start()
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
@@ -297,7 +265,7 @@ export class GatewayFleet implements Fleet {
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
     await rotationClosed
-    await this.#decider.stop()
+    await this.#relocation.decider.stop()
     await this.#imports.stop()
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
@@ -339,27 +307,27 @@ export class GatewayFleet implements Fleet {
   }
 
   planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan> {
-    return this.#mover.check(request)
+    return this.#relocation.mover.check(request)
   }
 
   planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]> {
-    return this.#mover.planAll(guests)
+    return this.#relocation.mover.planAll(guests)
   }
 
   suggestMoves(): Promise<Suggestion[]> {
-    return this.#mover.suggest()
+    return this.#relocation.mover.suggest()
   }
 
   planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
-    return this.#evacuator.planAll(guests)
+    return this.#relocation.evacuator.planAll(guests)
   }
 
   evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation> {
-    return this.#evacuator.begin(request)
+    return this.#relocation.evacuator.begin(request)
   }
 
   moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {
-    return this.#mover.begin(request)
+    return this.#relocation.mover.begin(request)
   }
 
   holdRoom(...hold: Parameters<Fleet['holdRoom']>): Promise<HeldRoom> {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
-import type { GuestCreation } from '../../gateway/fleet/contract.js'
+import type { GuestCreation } from '../../gateway/fleet/creation-contract.js'
 import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
 import { wireMapping } from '../support/host/agent-calls.js'
 import { uuidOf } from '../support/memory/lab-agent.js'

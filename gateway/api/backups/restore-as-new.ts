@@ -1,10 +1,11 @@
 import { Type, type Static } from 'typebox'
-import type { BackupSettings, BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
+import type { BackupSettings } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { uuidPattern } from '../../../shared/guest-rules.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
 import type { Principal } from '../../access/principal.js'
 import { coversScope } from '../../access/scopes.js'
 import type { Fleet } from '../../fleet/contract.js'
+import type { CreationBackup } from '../../fleet/creation-contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
@@ -125,12 +126,6 @@ function requireScope({ scopes }: Principal, scope: string): void {
     throw new BerthError('forbidden', 'insufficient_scope', `this requires the scope ${scope}`)
 }
 
-export interface BackupAt {
-  readonly target: BackupTarget
-  readonly sourceUuid: string
-  readonly backupId: string
-}
-
 /**
  * Reads the recorded settings of a backup from its target. Returns undefined if the backup contains no settings.
  * @param hostId host that reads the target. Default: the first online host
@@ -138,7 +133,7 @@ export interface BackupAt {
  */
 export async function readSettings(
   fleet: Fleet,
-  { target, sourceUuid, backupId }: BackupAt,
+  { target, sourceUuid, backupId }: CreationBackup,
   hostId: string | undefined,
 ): Promise<BackupSettings | undefined> {
   const host = chooseHost(fleet.view, hostId === '' ? undefined : hostId)

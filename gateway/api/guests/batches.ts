@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
-import type { Fleet, HeldRoom } from '../../fleet/contract.js'
+import type { Fleet } from '../../fleet/contract.js'
+import type { HeldRoom } from '../../fleet/creation-contract.js'
 import { initialSettingErrors } from './create/initial-settings.js'
 import { placementErrors } from './placement-row.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'

@@ -13,7 +13,7 @@ import { fenceKey, formatFence, type Fence } from '../../../shared/fence.js'
 import { fromServiceError, UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
 import type { AgentLink } from './agent-link.js'
-import type { AgentClient, Calls, ConsoleOpener } from '../contract.js'
+import type { AgentClient, Calls, ConsoleOpener } from '../agent-contract.js'
 
 type UnaryMethod<Request, Response> = (
   request: Request,

@@ -16,7 +16,7 @@ import { steadyClock } from '../../../shared/steady-clock.js'
 import { splitHostPort } from '../../../shared/join-token.js'
 import type { KeyedCertificate } from '../../pki/authority.js'
 import { openConsole } from '../console-stream.js'
-import type { ConsoleListener, ConsoleStream } from '../contract.js'
+import type { ConsoleListener, ConsoleStream } from '../agent-contract.js'
 import type { HostState } from '../host-state.js'
 
 /** Maximum size of a message. A guest with a thousand port mappings needs much less. Protects the gateway's memory. */

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { AgentClient } from '../../../gateway/fleet/contract.js'
+import type { AgentClient } from '../../../gateway/fleet/agent-contract.js'
 import { BerthError } from '../../../shared/errors.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
 

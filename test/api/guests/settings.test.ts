@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { unlimitedTraffic } from '../../../agent/guests/record/record.js'
-import type { AgentClient } from '../../../gateway/fleet/contract.js'
+import type { AgentClient } from '../../../gateway/fleet/agent-contract.js'
 import { BerthError } from '../../../shared/errors.js'
 import { scopeCatalogue } from '../../../gateway/access/scopes.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'

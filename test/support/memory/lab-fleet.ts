@@ -3,19 +3,17 @@ import type { Logger } from 'pino'
 import { createCsrPem, createPrivateKeyPem } from '../../../agent/enrollment/csr.js'
 import { writeIdentity } from '../../../agent/enrollment/identity.js'
 import { GatewayConfigSchema } from '../../../gateway/config.js'
+import type { AgentClient } from '../../../gateway/fleet/agent-contract.js'
 import type {
-  AgentClient,
   Fleet,
-  GuestCreation,
-  GuestCreationRequest,
   GuestView,
-  HeldRoom,
   HostAdmin,
   HostUpgrades,
   HostView,
   OperationView,
   OrderedOperation,
 } from '../../../gateway/fleet/contract.js'
+import type { GuestCreation, GuestCreationRequest, HeldRoom } from '../../../gateway/fleet/creation-contract.js'
 import { GatewayFleet } from '../../../gateway/fleet/fleet.js'
 import type { HostRecord } from '../../../gateway/fleet/host-record.js'
 import { HostStore } from '../../../gateway/fleet/host-store.js'
