@@ -29,6 +29,7 @@ describe('berth-agent import of a container that waits for a gateway', () => {
   before(async () => {
     const imports = new Imports({ store } as ImportsParts)
     imports.begin = async () => {
+      if (store.listOpen().length > 0) return { id }
       store.add({ id, name: 'web1', source, spec })
       return { id, plan: { name: 'web1', source, spec, notes: [], usedBytes: 0 } }
     }
@@ -48,7 +49,8 @@ describe('berth-agent import of a container that waits for a gateway', () => {
       (error: { code?: string }) => error.code,
     )
 
-  it('prints the id at its begin and after Ctrl-C, and continues', async () => {
+  /** Starts the command, waits until it follows the import, and ends it with Ctrl-C. */
+  async function runInterrupted(): Promise<{ code: unknown; out: string; err: string }> {
     const order = { kind: 'directory', container: '/srv/rootfs', options: {} }
     const given = `{ run_dir: '${directory}' }, ${JSON.stringify(order)}`
     const program = `import { importContainer } from '${command}'; await importContainer(${given})`
@@ -59,10 +61,24 @@ describe('berth-agent import of a container that waits for a gateway', () => {
     const ended = once(child, 'close')
     await waitFor(() => out.includes('waiting for a gateway'), { what: () => out + err })
     child.kill('SIGINT')
-    expect((await ended)[0]).to.equal(130)
+    return { code: (await ended)[0], out, err }
+  }
+
+  it('prints the id at its begin and after Ctrl-C, and continues', async () => {
+    const { code, out, err } = await runInterrupted()
+    expect(code).to.equal(130)
+    expect(out).to.match(/^name +web1$/m)
     expect(out).to.match(new RegExp(`^import ${id}$`, 'm'))
     expect(err).to.include(`berth-agent import --cancel ${id}`)
     expect(store.find(id)?.state).to.equal('waiting')
+  })
+
+  it('is followed by a repeated command, which does not print a plan that is not carried out', async () => {
+    const { out } = await runInterrupted()
+    expect(out)
+      .to.match(new RegExp(`^import ${id}$`, 'm'))
+      .and.contain('being imported already')
+    expect(out).not.to.match(/^name /m)
   })
 
   it('is canceled by its id, also repeatedly, but not after a gateway has ordered the guest', async () => {

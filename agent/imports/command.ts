@@ -4,7 +4,7 @@ import { BerthError, invalidField } from '../../shared/errors.js'
 import type { AgentConfig } from '../config.js'
 import { sourceKinds, type ImportRequest, type SourceKind } from './contract.js'
 import { callImports } from './import-client.js'
-import type { ImportPlan, ImportProgress } from './imports.js'
+import type { BegunImport, ImportPlan, ImportProgress } from './imports.js'
 import { planTable } from './plan-table.js'
 
 /** Options of `berth-agent import`, as commander reads them. */
@@ -49,15 +49,16 @@ export async function importContainer(
     process.stdout.write(planTable(plan))
     return
   }
-  const { id, plan } = await callImports<{ id: string; plan: ImportPlan }>(runDir, {
-    method: 'POST',
-    path: '/imports',
-    body,
-  })
-  process.stdout.write(`${planTable(plan)}\nimport ${id}\n`)
+  const { id, plan } = await callImports<BegunImport>(runDir, { method: 'POST', path: '/imports', body })
+  const begun = plan
+    ? planTable(plan)
+    : 'These files are being imported already. The options of this command are ignored.\n'
+  process.stdout.write(`${begun}\nimport ${id}\n`)
   process.once('SIGINT', () => leave(id))
   const { guest } = await follow(runDir, id)
-  console.log(`imported as ${guest?.name ?? plan.name}: id ${guest?.id}, uuid ${guest?.uuid}`)
+  console.log(
+    guest ? `imported as ${guest.name}: id ${guest.id}, uuid ${guest.uuid}` : 'imported; the guest was deleted',
+  )
 }
 
 async function cancelImport(runDir: string, id: string): Promise<void> {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
@@ -26,15 +27,11 @@ export async function serveImports(imports: Imports, runDir: string, log: Logger
   const path = importSocketOf(runDir)
   await rm(path, { force: true })
   const server = createServer((request, response) => void answer(imports, request, response, log))
-  const umask = process.umask(0o177)
-  try {
-    await new Promise<void>((done, fail) => {
-      server.once('error', fail)
-      server.listen(path, done)
-    })
-  } finally {
-    process.umask(umask)
-  }
+  const listening = once(server, 'listening')
+  const umask = process.umask(0o177) // other parts of the agent must not create files with it
+  server.listen(path) // creates the socket before it returns
+  process.umask(umask)
+  await listening
   return async () => {
     server.closeAllConnections()
     await new Promise((done) => server.close(done))

@@ -31,6 +31,12 @@ export interface ImportPlan extends GuestPlan {
   readonly usedBytes: number
 }
 
+export interface BegunImport {
+  readonly id: string
+  /** Absent: an earlier request began this import, perhaps with other settings. */
+  readonly plan?: ImportPlan
+}
+
 /** State of an import, for the operator. `waiting`: no gateway has ordered the creation of the guest yet. */
 export interface ImportProgress {
   readonly state: 'waiting' | 'running' | 'done' | 'failed'
@@ -68,15 +74,15 @@ export class Imports implements GuestImports {
   }
 
   /**
-   * Begins an import. If the same files are being imported already, returns the id of that import.
+   * Begins an import. If the same files are being imported already, returns only the id of that import, without a plan.
    * @throws {BerthError} like `plan`; `resource_exhausted`
    */
-  async begin(request: ImportRequest): Promise<{ id: string; plan: ImportPlan }> {
+  async begin(request: ImportRequest): Promise<BegunImport> {
     const plan = await this.plan(request)
     checkFree(await this.parts.readDisk())
     const open = this.store.listOpen()
     const same = open.find(({ source }) => source.path === plan.source.path)
-    if (same) return { id: same.id, plan }
+    if (same) return { id: same.id }
     if (open.length >= mostImports)
       throw conflict('resource_exhausted', `at most ${mostImports} imports can run: wait for the end of others`)
     const id = randomUUID()

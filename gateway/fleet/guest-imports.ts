@@ -49,7 +49,8 @@ export class GuestImports {
       log.info({ host: hostId, import: id, name }, 'a container of the host is being imported')
       return true
     } catch (error) {
-      log.warn({ host: hostId, import: id, name, reason: describeError(error) }, 'a container could not be imported')
+      const reason = describeError(error)
+      log[isFinal(error) ? 'warn' : 'debug']({ host: hostId, import: id, name, reason }, 'could not import a container')
       return isFinal(error) && (await this.#refuse(hostId, id, error.message))
     }
   }
