@@ -230,6 +230,19 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
+  it('stops a guest of another host again if the agent failed before it had ended the guest', async () => {
+    const guest = await lab.addGuest()
+    const { driver, faults } = lab.source.host
+    faults.kill = () => {
+      throw new Error('a fault of the test')
+    }
+    expect(await codeOf(appointAt(lab.source, guest, 1, false))).to.contain('a fault of the test')
+    delete faults.kill
+    expect(driver.running.has(guest.uuid)).to.equal(true)
+    await lab.source.domain.reconciler.pass()
+    await waitFor(() => !driver.running.has(guest.uuid), { what: 'the end of the guest' })
+  })
+
   it('cancels a move if the target does not answer the request for a reservation', async () => {
     const guest = await lab.addGuest()
     const { reservations } = lab.target.domain.arrivals

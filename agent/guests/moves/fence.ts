@@ -1,20 +1,24 @@
+import type { GuestContext } from '../context.js'
 import type { OwnershipRole } from '../ownership/plan-ownership.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
+import { networkOf } from '../resources/network.js'
 import { readArrival } from './arrival-details.js'
 import { readDetails, writeDetails } from './change-ownership.js'
 import { readIsWanted } from './leave.js'
 
-/* A guest is fenced while it belongs to another host. These functions record this; they join the caller's transaction. */
+/* A guest is fenced while it belongs to another host. */
 
 interface FencedDetails {
   /** State of the guest before it was fenced. It is restored if this host becomes the owner again. */
   readonly beforeFence: Pick<GuestRecord, 'wanted' | 'statusReason'> & { readonly isBroken: boolean }
 }
 
+type EndContext = Pick<GuestContext, 'store' | 'machines' | 'network' | 'config'>
+
 const fencedReason = 'the container belongs to another host; this host keeps an old copy of its disk'
 
-/** Records that the guest must not run. @param before role of this host before the decision */
+/** Records that the guest must not run. Joins the caller's transaction. @param before role of this host before the decision */
 export function recordFence(store: GuestStore, uuid: string, before: OwnershipRole): void {
   const record = store.find(uuid)
   if (!record || before === 'fenced') return
@@ -28,10 +32,22 @@ export function recordFence(store: GuestStore, uuid: string, before: OwnershipRo
   store.update(uuid, { status: 'error', statusReason: fencedReason, wanted: 'stopped' })
 }
 
-/** Records that this host owns the guest again. The reconciler starts the guest if it ran before it was fenced. */
+/**
+ * Records that this host owns the guest again. Joins the caller's transaction. The reconciler starts the guest if it ran before it
+ * was fenced.
+ */
 export function liftFence(store: GuestStore, uuid: string): void {
   const { beforeFence, ...details } = readDetails(store, uuid) as Partial<FencedDetails>
   const { wanted = 'stopped', statusReason = '', isBroken = false } = beforeFence ?? {}
   store.update(uuid, { status: isBroken ? 'error' : 'stopped', statusReason, wanted })
   writeDetails(store, uuid, details)
+}
+
+/** Ends a fenced guest, and keeps its disk. Does nothing to a guest that is not fenced. Can be repeated. */
+export async function endFenced(context: EndContext, uuid: string): Promise<void> {
+  const { store, machines, network, config } = context
+  const record = store.find(uuid)
+  if (record?.ownership.role !== 'fenced') return
+  await machines.driverOf(record).kill(machines.of(record))
+  await network.detach(networkOf(record, config))
 }

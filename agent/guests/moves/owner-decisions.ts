@@ -3,10 +3,9 @@ import { notFound } from '../../../shared/errors.js'
 import { parseUuid } from '../create/parse-create.js'
 import { planOwnership, type OwnershipChange, type OwnershipEvent } from '../ownership/plan-ownership.js'
 import { mayRun } from '../policy/policy.js'
-import { networkOf } from '../resources/network.js'
 import { readArrival, type ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
-import { liftFence, recordFence } from './fence.js'
+import { endFenced, liftFence, recordFence } from './fence.js'
 import type { LiveArrivals } from './live-target.js'
 
 /** Applies the decisions of the gateway about the owners of guests. */
@@ -40,7 +39,7 @@ export class OwnerDecisions {
     const { store, volumes } = this.parts.context
     await this.#endIfDiscarded(uuid, { kind: 'appoint', generation, isOwner })
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
-    if (change?.effect === 'fence') await this.#fence(uuid)
+    await endFenced(this.parts.context, uuid) // also if an earlier attempt recorded the fence and then failed
     // A target removes its received data here. A source does not: the operation of the move deletes its guest.
     if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
     if (change?.effect === 'start' && before === 'arriving') await this.#startArrived(uuid)
@@ -90,14 +89,5 @@ export class OwnerDecisions {
     for (const id of new Set([...Object.keys(received), snapshot]))
       if (!kept.has(id)) await volumes.deleteSnapshot(uuid, id)
     writeDetails(store, uuid, {})
-  }
-
-  /** Stops a guest that belongs to another host, and keeps its disk. */
-  async #fence(uuid: string): Promise<void> {
-    const { store, machines, network, config } = this.parts.context
-    const record = store.find(uuid)
-    if (!record) return
-    await machines.driverOf(record).kill(machines.of(record))
-    await network.detach(networkOf(record, config))
   }
 }

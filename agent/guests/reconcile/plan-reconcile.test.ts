@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { firstOwnership } from '../ownership/plan-ownership.js'
 import { planReconcile, type Comparison } from './plan-reconcile.js'
 
 const guest = (
@@ -7,7 +8,7 @@ const guest = (
   observed: Comparison['observed'],
   more: Partial<Comparison> = {},
 ): Comparison => ({
-  record: { uuid: 'u', status, wanted },
+  record: { uuid: 'u', status, wanted, ownership: firstOwnership },
   observed,
   ended: undefined,
   held: false,
@@ -16,10 +17,16 @@ const guest = (
 })
 const update = (fields: object): object[] => [{ kind: 'update', uuid: 'u', update: fields }]
 const start = [{ kind: 'start', uuid: 'u' }]
+const fenced = (observed: Comparison['observed']): Comparison => {
+  const { record, ...facts } = guest('error', 'stopped', observed)
+  return { ...facts, record: { ...record, ownership: { role: 'fenced', generation: 1, moveId: '' } } }
+}
 
 describe('the repair of a guest whose actual state can differ from the state in the journal', () => {
   for (const [name, comparison, repairs] of [
     ['runs as desired', guest('running', 'running', 'running'), []],
+    ['belongs to another host, but runs', fenced('running'), [{ kind: 'end', uuid: 'u' }]],
+    ['belongs to another host, and is stopped', fenced('stopped'), []],
     ['is stopped as desired', guest('stopped', 'stopped', 'stopped'), []],
     ['does not run after a reboot of the host', guest('running', 'running', 'stopped'), start],
     ['was killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],

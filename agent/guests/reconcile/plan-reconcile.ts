@@ -4,7 +4,7 @@ import type { GuestUpdate } from '../record/rows.js'
 
 /** A guest without a running operation, compared with the state of the host. */
 export interface Comparison {
-  readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
+  readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted' | 'ownership'>
   readonly observed: ObservedState
   /** The reason why the guest stopped, if the driver has reported it. */
   readonly ended: StopCause | undefined
@@ -21,16 +21,19 @@ export type GuestRepair =
   | { kind: 'update'; uuid: string; update: GuestUpdate }
   /** Starts the guest again, after the host went down or the guest was killed. */
   | { kind: 'start'; uuid: string }
+  /** Ends a guest that belongs to another host. The agent was killed, or failed, before it ended this guest. */
+  | { kind: 'end'; uuid: string }
 
 /**
- * Plans repairs where the host differs from the journal. Never stops a running guest, because the journal can be wrong.
- * Records such a guest as running instead.
+ * Plans repairs where the host differs from the journal. Stops a running guest only if it belongs to another host, where
+ * it can run, too. In all other cases the journal can be wrong, and the guest is recorded as running.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])
 }
 
 function planGuest({ record, observed, ended, held, blocked }: Comparison): GuestRepair | undefined {
+  if (record.ownership.role === 'fenced') return observed === 'stopped' ? undefined : { kind: 'end', uuid: record.uuid }
   if (record.status === 'error' || observed === 'starting' || observed === 'stopping') return undefined
   if (observed === 'running') return differing(record, { status: 'running', wanted: 'running', statusReason: '' })
   if (record.wanted === 'stopped') return differing(record, { status: 'stopped' })

@@ -5,6 +5,7 @@ import type { OperationEngine } from '../../operations/engine.js'
 import type { GuestContext } from '../context.js'
 import type { Orders } from '../../operations/orders.js'
 import { guestSubject } from '../operations/guest-order.js'
+import { endFenced } from '../moves/fence.js'
 import { isAllowedToRun } from '../policy/policy.js'
 import { guardComparison } from './guard.js'
 import { NetworkComparison } from './network-comparison.js'
@@ -223,6 +224,13 @@ export class Reconciler {
     return { record, observed: state, ended, held: holdMs > 0, blocked }
   }
 
+  #end(uuid: string): void {
+    this.#context.log.warn({ guest: uuid }, 'a guest that belongs to another host is running; it is ended')
+    this.#repairs += 1
+    const ended = this.#guard('guests', () => this.#context.store.mutex.run(uuid, () => endFenced(this.#context, uuid)))
+    this.#looking = Promise.all([this.#looking, ended]).then(() => undefined)
+  }
+
   #seenRunning(uuid: string): void {
     this.#ended.delete(uuid)
     this.#policy.running(uuid)
@@ -233,6 +241,7 @@ export class Reconciler {
     const cause = this.#ended.get(uuid)
     this.#ended.delete(uuid)
     if (repair.kind === 'update') return this.#context.store.update(uuid, repair.update)
+    if (repair.kind === 'end') return this.#end(uuid)
     this.#context.log.warn(
       { guest: uuid, cause: cause ?? 'not running' },
       'a guest that should run is not running; it is started',
