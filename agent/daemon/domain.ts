@@ -111,7 +111,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     },
   })
   closers.add(() => network.close())
-  const startGate = await openStartGate(config.state_dir, readBootId(), config.owner_check_seconds * 1000)
+  const startGate = openStartGate(db, readBootId(), config.owner_check_seconds * 1000)
   const ports = new HostPorts({ store, config: config.network, facts: host.facts })
   const imports = new Imports({
     store: new ImportStore(changes),

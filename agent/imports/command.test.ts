@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { GuestSpec } from '../../proto/gen/berth/agent/v1/guest.js'
 import { pino } from 'pino'
+import { moduleUrl, nodeEval } from '../../test/support/programs.js'
 import { waitFor } from '../../test/support/wait.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
@@ -16,7 +16,7 @@ import { serveImports } from './import-server.js'
 import { Imports, type ImportsParts } from './imports.js'
 
 const id = '00000000-0000-4000-8000-000000000001'
-const command = fileURLToPath(new URL('command.ts', import.meta.url))
+const command = moduleUrl('agent/imports/command.ts')
 const source = { path: '/srv/rootfs' }
 const spec = GuestSpec.create({ importId: id })
 
@@ -54,7 +54,7 @@ describe('berth-agent import of a container that waits for a gateway', () => {
     const order = { kind: 'directory', container: '/srv/rootfs', options: {} }
     const given = `{ run_dir: '${directory}' }, ${JSON.stringify(order)}`
     const program = `import { importContainer } from '${command}'; await importContainer(${given})`
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', program])
+    const child = spawn(process.execPath, nodeEval(program))
     let [out, err] = ['', '']
     child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
     child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))

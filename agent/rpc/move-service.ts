@@ -32,7 +32,7 @@ export function createMoveService({ arrivals, context, changes, startGate, log }
     }),
     confirmOwners: unary(log, 'confirm the owners of guests', async ({ others }) => {
       for (const { uuid, generation } of others) await arrivals.decisions.appoint({ uuid, generation, isOwner: false })
-      await startGate.open()
+      startGate.open()
       return {}
     }),
   }

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { writeFileAtomic } from '../../../shared/files.js'
+import type { Database } from '../../state/database.js'
+import { findSetting, putSetting } from '../../state/settings-table.js'
 
+const setting = 'owners_compared_in_boot'
 const pollMs = 250
 
 /**
@@ -18,7 +18,7 @@ export class StartGate {
    */
   constructor(
     waitMs: number,
-    private readonly record: () => Promise<void> = () => Promise.resolve(),
+    private readonly record: () => void = () => undefined,
     private readonly now: () => number = () => performance.now(),
   ) {
     this.#untilMs = now() + waitMs
@@ -35,8 +35,8 @@ export class StartGate {
   }
 
   /** Lets guests start. Call it when guests that belong to other hosts are fenced. */
-  async open(): Promise<void> {
-    await this.record()
+  open(): void {
+    this.record()
     this.#untilMs = -Infinity
   }
 }
@@ -46,10 +46,10 @@ export class StartGate {
  * does not open it.
  * @param bootId id of the present boot, from the kernel
  */
-export async function openStartGate(stateDir: string, bootId: string, waitMs: number): Promise<StartGate> {
-  const file = join(stateDir, 'boot-id')
-  const before = await readFile(file, 'utf8').catch(() => '')
-  const isKnown = before.trim() === bootId
-  const record = (): Promise<void> => (isKnown ? Promise.resolve() : writeFileAtomic(file, `${bootId}\n`))
-  return new StartGate(before === '' || isKnown ? 0 : waitMs, record)
+export function openStartGate(db: Database, bootId: string, waitMs: number): StartGate {
+  const before = findSetting(db, setting)
+  const record = (): void => {
+    if (findSetting(db, setting) !== bootId) putSetting(db, setting, bootId)
+  }
+  return new StartGate(before === undefined || before === bootId ? 0 : waitMs, record)
 }
