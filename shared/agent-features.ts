@@ -18,6 +18,7 @@
  * - `create-from-backup`: a guest can be created from a backup, also in place of a guest of a failed host.
  * - `confirm-owners`: after its boot, the host waits with the start of guests until the gateway has compared their owners.
  * - `create-settings`: guests can have a firewall and a backup schedule from their creation on.
+ * - `delete-copy`: old copies of guests that belong to other hosts can be deleted.
  */
 export const agentFeatures = [
   'upgrade',
@@ -36,5 +37,6 @@ export const agentFeatures = [
   'create-from-backup',
   'confirm-owners',
   'create-settings',
+  'delete-copy',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -21,6 +21,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'create-from-backup',
     'confirm-owners',
     'create-settings',
+    'delete-copy',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

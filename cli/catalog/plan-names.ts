@@ -28,6 +28,7 @@ const exceptions: Readonly<Record<string, string>> = {
   addCustomImage: 'image add',
   confirmSession: 'account confirm',
   createContainers: 'guest create-many',
+  deleteOldCopy: 'host delete-copy',
   deleteKeptBackup: 'backup-target delete-backup',
   diagnoseConnection: 'guest diagnose',
   getDrain: 'host drain-status',

@@ -55,6 +55,7 @@ import { containerRoutes } from './guests/containers.js'
 import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
+import { oldCopyRoutes } from './hosts/old-copies.js'
 import { evacuateRoute } from './hosts/evacuate.js'
 import { drainRoutes } from './hosts/drain.js'
 import { fleetCaRoutes } from './hosts/fleet-ca.js'
@@ -247,6 +248,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...drainRoutes({ fleet, drains: more.drains, time }),
     evacuateRoute({ ...more, fleet, time }),
+    ...oldCopyRoutes(fleet),
     ...maintenanceRoutes({ fleet, maintenance: more.maintenance, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),

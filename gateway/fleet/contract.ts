@@ -5,9 +5,11 @@ import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/ope
 import type { InstallHosts } from '../join/installer.js'
 import type {
   BegunEvacuation,
+  DeleteCopyRequest,
   EvacuationRequest,
   GuestMovePlan,
   GuestMoveRequest,
+  OldCopy,
   PlannedEvacuation,
   PlannedMove,
   Suggestion,
@@ -211,6 +213,14 @@ export interface Fleet {
    * `resource_exhausted`, `agent_outdated`, `host_offline`
    */
   evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation>
+  /** Returns the old copies on a host of guests that belong to other hosts now. */
+  listOldCopies(hostId: string): OldCopy[]
+  /**
+   * Orders the deletion of an old copy. The operation of the host shows the progress.
+   * @throws {BerthError} `not_found`, `guest_moving`, `guest_busy`, `invalid_state` if no host that is online has the
+   * guest and `force` is false, `agent_outdated`, `host_offline`
+   */
+  deleteOldCopy(request: DeleteCopyRequest): Promise<void>
   /**
    * Reserves resources for several guests before the first guest is created. If no host has room for one of the guests,
    * reserves nothing.

@@ -17,8 +17,10 @@ import type { Fleet, GuestView, HostUpgrades, OperationView } from './contract.j
 import type { GuestCreation, GuestCreationRequest, HeldRoom } from './creation-contract.js'
 import type {
   BegunEvacuation,
+  DeleteCopyRequest,
   EvacuationRequest,
   GuestMovePlan,
+  OldCopy,
   PlannedEvacuation,
   PlannedMove,
   Suggestion,
@@ -324,6 +326,14 @@ export class GatewayFleet implements Fleet {
 
   evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation> {
     return this.#relocation.evacuator.begin(request)
+  }
+
+  listOldCopies(hostId: string): OldCopy[] {
+    return this.#relocation.oldCopies.list(hostId)
+  }
+
+  deleteOldCopy(request: DeleteCopyRequest): Promise<void> {
+    return this.#relocation.oldCopies.delete(request)
   }
 
   moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {

@@ -1,5 +1,6 @@
 import type { ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from './reported.js'
 
 export interface GuestMoveRequest {
@@ -45,6 +46,24 @@ export interface EvacuationRequest {
   readonly requestedBy: string
   /** Returns a backup target with its secrets. */
   readonly openTarget: (id: string) => Promise<BackupTarget>
+}
+
+/** An old copy of a guest on a host that does not own the guest any more. */
+export interface OldCopy {
+  /** The guest as its former host reports it. */
+  readonly guest: Guest
+  /** The guest itself. Undefined: no host of the fleet has it. */
+  readonly owner: GuestView | undefined
+}
+
+export interface DeleteCopyRequest {
+  /** Id of the deletion. A repeated request with this id gets the same operation. */
+  readonly operationId: string
+  readonly hostId: string
+  readonly uuid: string
+  readonly requestedBy: string
+  /** True: deletes the copy even if no host that is online has the guest. */
+  readonly force: boolean
 }
 
 export interface BegunEvacuation {

@@ -29,6 +29,8 @@ const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> =
       'agent_outdated',
       `the agent of ${name} is too old for deletions that can be undone: upgrade it first, or delete with now=true`,
     ),
+  'delete-copy': (name) =>
+    conflict('agent_outdated', `the agent of ${name} is too old to delete old copies: upgrade it first`),
   rename: (name) =>
     conflict('agent_outdated', `the agent of ${name} is too old to rename containers: upgrade it first`),
   run: (name) =>

@@ -11,6 +11,7 @@ import { createFromBackupKind } from './create-from-backup.js'
 import { createKind } from './create.js'
 import type { CopyParts } from '../moves/copy-disk.js'
 import { LiveSender } from '../moves/live-sender.js'
+import { deleteCopyKind } from './delete-copy.js'
 import { deleteKind } from './delete.js'
 import { migrateKind } from './migrate.js'
 import { reinstallKind } from './reinstall.js'
@@ -43,6 +44,7 @@ export function guestKinds(
     stop: stopKind(context),
     restart: restartKind(context),
     delete: deleteKind(context),
+    deleteCopy: deleteCopyKind(context),
     resetPassword: resetPasswordKind(context),
     reinstall: reinstallKind(context, capacity),
     snapshotCreate: snapshotCreateKind(context, capacity),

@@ -230,7 +230,32 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(JSON.stringify(body.data['warnings'])).to.include(saved.name)
     expect((await events.type('host.fenced')).data.data).to.deep.equal({ id: 'host-a', name: 'host-a', containers: 1 })
     events.close()
+    await deleteOldCopy(saved, lost)
   })
+
+  async function deleteOldCopy(saved: Guest, lost: Guest): Promise<void> {
+    const copies = '/hosts/host-a/copies'
+    const list = async (): Promise<unknown> => (await gateway.request('GET', copies)).body.data
+    const [name, container_uuid] = [saved.name, saved.uuid]
+    const copy = { name, container_uuid, virtualization: 'lxc', disk_gb: 10 }
+    expect(await list()).to.deep.equal([{ ...copy, owner_host_id: 'host-b', owner_state: 'online' }])
+    expect(refusal(await gateway.request('DELETE', `${copies}/${lost.uuid}`))).to.deep.equal([404, 'not_found'])
+    const order = { $case: 'deleteCopy', value: { uuid: lost.uuid } } as const
+    const { operations } = gateway.fleet.agent('host-a')
+    const owned = operations.submitOperation({ operationId: randomUUID(), requestedBy: 'test', order })
+    expect(await owned.catch((error: unknown) => error), 'by the agent').to.include({ code: 'invalid_state' })
+    await gateway.fleet.setHostState('host-b', 'offline')
+    const only = await gateway.request('DELETE', `${copies}/${saved.uuid}`)
+    expect(refusal(only)).to.deep.equal([409, 'invalid_state'])
+    expect(only.body.message).to.include('may be the only one')
+    await gateway.fleet.setHostState('host-b', 'online')
+    const { status, body } = await gateway.request('DELETE', `${copies}/${saved.uuid}`)
+    expect([status, body.data.task_id]).to.deep.equal([202, body.data.task_id])
+    await waitFor(() => !agentOf('host-a').host.volumes.has(saved.uuid), { what: 'the deletion of the copy' })
+    await waitFor(async () => JSON.stringify(await list()) === '[]', { what: 'the empty list' })
+    expect(await detail(saved)).to.include({ host_id: 'host-b', status: 'running' })
+    expect(await detail(lost)).to.include({ host_id: 'host-a', status: 'running' })
+  }
 
   /** Begins a restore whose order is lost, because its target goes down directly before it. */
   async function loseOrder({ uuid }: Guest, target: string): Promise<void> {

@@ -141,6 +141,7 @@ describe('an upgrade of one host over HTTP', () => {
       'create-from-backup',
       'confirm-owners',
       'create-settings',
+      'delete-copy',
     ])
   })
 

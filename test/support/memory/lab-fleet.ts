@@ -165,6 +165,14 @@ export class LabFleet implements Fleet {
     return this.fleet.planEvacuations(...given)
   }
 
+  listOldCopies(...given: Parameters<Fleet['listOldCopies']>): ReturnType<Fleet['listOldCopies']> {
+    return this.fleet.listOldCopies(...given)
+  }
+
+  deleteOldCopy(...given: Parameters<Fleet['deleteOldCopy']>): Promise<void> {
+    return this.fleet.deleteOldCopy(...given)
+  }
+
   evacuateGuest(...given: Parameters<Fleet['evacuateGuest']>): ReturnType<Fleet['evacuateGuest']> {
     return this.fleet.evacuateGuest(...given)
   }

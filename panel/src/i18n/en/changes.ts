@@ -80,6 +80,7 @@ export const changes = {
   'change.host.join_token': 'Join token created',
   'change.host.upgrade': 'Host upgrade started',
   'change.host.evacuate': 'Guests of a failed host restored elsewhere',
+  'change.host.copy_delete': 'Old copy of a guest deleted',
   'change.host.drain': 'Drain of the host started',
   'change.host.drain_pause': 'Drain of the host paused',
   'change.host.drain_resume': 'Drain of the host resumed',

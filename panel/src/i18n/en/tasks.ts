@@ -14,6 +14,7 @@ export const tasks = {
   'task.restart': 'Restart',
   'task.delete': 'Delete',
   'task.reinstall': 'Reinstall',
+  'task.delete_copy': 'Delete an old copy',
   'task.migrate': 'Move to another host',
   'task.reset-password': 'Reset password',
   'task.boot': 'Change boot device',

@@ -81,6 +81,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.host.join_token': '生成主机令牌',
   'change.host.upgrade': '开始升级主机',
   'change.host.evacuate': '在其他主机上恢复故障主机的实例',
+  'change.host.copy_delete': '删除实例的旧副本',
   'change.host.drain': '开始清空主机',
   'change.host.drain_pause': '暂停清空主机',
   'change.host.drain_resume': '继续清空主机',

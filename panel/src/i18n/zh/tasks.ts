@@ -16,6 +16,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'task.restart': '重启',
   'task.delete': '删除',
   'task.reinstall': '重装',
+  'task.delete_copy': '删除旧副本',
   'task.migrate': '迁移到其他主机',
   'task.reset-password': '重置密码',
   'task.boot': '更改启动方式',
