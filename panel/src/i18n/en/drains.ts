@@ -54,7 +54,8 @@ export const drains = {
   'drain.command.bring_back': 'Bring guests back',
   'drain.command.start_again': 'Start guests again',
   'copies.title': 'Old copies',
-  'copies.text': 'These guests belong to other hosts now. This host keeps its old disks of them, and does not start them.',
+  'copies.text':
+    'These guests belong to other hosts now. This host keeps its old disks of them, and does not start them.',
   'copies.owner': 'Belongs to',
   'copies.noOwner': 'No host',
   'copies.delete': 'Delete copy',
