@@ -17,7 +17,7 @@ export const exitCodes = {
   notAllowed: 4,
   conflict: 5,
   unreachable: 6,
-  /** Ctrl-C, as shells report it. */
+  /** Exit code after Ctrl-C, the same as in shells. */
   interrupted: 130,
 } as const
 /** Meanings of the exit codes, for the help and the manual page. */

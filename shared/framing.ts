@@ -4,7 +4,7 @@
  */
 
 const headBytes = 4
-/** More than the largest valid content, which is an encoded message with 64 KiB of input. */
+/** Maximum size of the content in bytes. The largest valid content, a message with 64 KiB of input, is smaller. */
 const maxFrameBytes = 96 * 1024
 
 export function frameOf(content: Uint8Array, isBytes = false): Buffer {

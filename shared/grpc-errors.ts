@@ -125,7 +125,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // The gateway takes its next epoch above `highest`. Up to 12 digits: a faulty agent cannot use up all epochs.
+    // The next epoch exceeds `highest`. Only 12 digits are accepted, so that a faulty agent cannot use up all epochs.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

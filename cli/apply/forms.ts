@@ -150,7 +150,7 @@ export const url: Form = {
 
 /**
  * Calls a check that gateway and agent use, too. Converts its error to an error with a path in the fleet file.
- * @param root name of the value itself in the field names of the check's errors; empty: they do not contain it
+ * @param root name of the value in the field names of errors; empty: the field names do not contain it
  * @throws {InvalidValue} with the path of the refused field
  */
 export function checked<T>(check: () => T, root = ''): T {

@@ -10,7 +10,7 @@ export interface Mapping {
   readonly guestPortEnd: number
   readonly hostPort: number
   readonly hostPortEnd: number
-  /** If it is empty, every address of the host is meant. */
+  /** Address of the host. Empty: every address of the host. */
   readonly hostIp: string
   readonly description: string
 }
@@ -129,7 +129,7 @@ function mappingText({ protocol, hostIp, description, ...mapping }: Mapping): st
   return `${protocol} ${place} → ${range(mapping.guestPort, mapping.guestPortEnd)}${note}`
 }
 
-/** A mapping whose description changes, and nothing else. */
+/** A mapping of which only the description changes. */
 interface Renamed {
   readonly index: number
   readonly description: string

@@ -5,7 +5,7 @@ import { commandOf, type Flag, type Operation, type SizeUnit } from './operation
 type Source = Omit<Operation, 'example'> & { readonly exampleBody?: unknown }
 
 const sampleArguments: Readonly<Record<string, string>> = { guest: 'web1', host: 'host-a', name: 'web1', index: '0' }
-/** Longest list of flags in an example. */
+/** Maximum number of flags in an example. */
 const maxFlags = 6
 
 export function exampleOf(operation: Source): string {

@@ -11,7 +11,7 @@ export interface ConsoleRun {
   readonly surroundings: Surroundings
 }
 
-/** Ctrl-], as in telnet. */
+/** Byte of Ctrl-], which ends the console, as in telnet. */
 const escapeByte = 0x1d
 
 /** Connects the terminal of the user with a terminal of a guest. */

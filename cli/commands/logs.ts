@@ -13,7 +13,7 @@ export interface LogsRun {
   readonly surroundings: Surroundings
 }
 
-/** Reads the journal of systemd, or else the file to which syslog writes. Its words are: lines, "-f" or "", unit. */
+/** Prints the systemd journal, or else the file of syslog. Arguments: number of lines, "-f" or "", unit or "". */
 const script = `if command -v journalctl >/dev/null; then exec journalctl -q --no-pager -n "$1" $2 \${3:+-u "$3"}; fi
 [ -z "$3" ] || { echo 'the container has no journal of systemd' >&2; exit 1; }
 for file in /var/log/messages /var/log/syslog; do [ ! -e "$file" ] || exec tail -n "$1" $2 "$file"; done

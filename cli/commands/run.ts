@@ -37,7 +37,7 @@ export async function runRun(run: RunRun): Promise<void> {
   process.exit(code)
 }
 
-/** When nobody reads the output any more, ends as after SIGPIPE. Then the program in the guest ends, too. */
+/** Ends this program as after SIGPIPE when nobody reads its output any more. The guest's program then ends, too. */
 function endWithReader(stream: WriteStream): void {
   stream.removeAllListeners('error')
   stream.on('error', () => process.exit(endedByPipe))

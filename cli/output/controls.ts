@@ -1,7 +1,7 @@
 /** Removes control characters in texts of guests, because they could change the terminal. */
 export const withoutControls = (text: string): string => text.replace(/[^\P{Cc}\r\n\t]/gu, '')
 
-/** Returns a function that does the same for the parts of a text. A part may end within a character. */
+/** Returns a function that removes control characters from parts of a text. A part may end within a character. */
 export function controlFilter(): (part: Uint8Array) => string {
   const decoder = new TextDecoder()
   return (part) => withoutControls(decoder.decode(part, { stream: true }))

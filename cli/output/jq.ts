@@ -12,7 +12,7 @@ export function checkFilter(filter: string): void {
 }
 
 /**
- * Returns what the program `jq` makes of a text in JSON. It prints strings without quotes.
+ * Filters a text in JSON with the program `jq`. The result contains strings without quotes.
  * @throws {FilterError} if jq fails
  */
 export function filterWithJq(json: string, filter: string): string {

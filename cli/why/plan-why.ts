@@ -22,7 +22,7 @@ interface Repair {
   readonly if_match?: string
 }
 
-/** The condition that each step of the connection check checks, by step. */
+/** A sentence with the condition of each step of the connection check, by step. */
 const conditions: Readonly<Record<string, string>> = {
   allowed: 'The guest is not suspended, and its quota is not used up',
   running: 'The guest is running',

@@ -2,11 +2,11 @@ import type { ClientRequest as SentRequest, IncomingMessage } from 'node:http'
 import type { ClientRequest, Connection, OpenAnswer } from './connection.js'
 import { UnreachableError } from './errors.js'
 
-/** Times in ms within which something must happen. */
+/** Time limits of a request in ms. */
 export interface TimeLimits {
-  /** The connection is established. */
+  /** Time to establish the connection. */
   readonly connectMs: number
-  /** The gateway sends something. It answers some requests only after two minutes. */
+  /** Time until the gateway sends something. It answers some requests only after two minutes. */
   readonly answerMs: number
 }
 

@@ -78,8 +78,8 @@ export class ApiKeys {
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // If any key changes before the transaction ends, the transaction runs again. For example, the creator has lost
-      // rights, or another attempt has created the key.
+      // If any key changes before the transaction ends, for example because the creator loses rights, the transaction
+      // runs again.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)

@@ -58,7 +58,7 @@ export class AuditRepeats {
     })
   }
 
-  /** Returns the Redis key of the string with the id of the entry that counts failures with these properties. */
+  /** Returns the Redis key under which the id of the counting entry for such failures is stored. */
   #key(parts: readonly string[]): string {
     return this.store.key('audit-recent', hash('sha256', JSON.stringify(parts), 'base64url'))
   }

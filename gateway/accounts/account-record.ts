@@ -17,7 +17,7 @@ export interface PasskeyRecord {
   readonly name: string
   /** Public key in the format COSE, in base64url. */
   readonly publicKey: string
-  /** Number of uses, according to the authenticator. 0: it does not count. */
+  /** Number of uses, according to the authenticator. 0: the authenticator does not count them. */
   readonly counter: number
   /** Ways to reach the authenticator, such as `usb`. Browsers use them as hints. */
   readonly transports: readonly string[]

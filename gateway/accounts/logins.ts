@@ -141,7 +141,7 @@ export class Logins {
     const { accounts, limits } = this.parts
     const accountId = accountIdIn(given.passkey)
     const found = accountId === 0 ? undefined : await accounts.find(accountId)
-    // Without one of its passkeys, an attempt must not count as a failed login of the account.
+    // A passkey that the account does not have must not cause a failed login of the account.
     const account = found?.passkeys?.some(({ id }) => id === given.passkey.id) ? found : undefined
     const username = account?.username ?? ''
     const about = { username, account, place, method: 'passkey' } as const

@@ -31,7 +31,7 @@ export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 /** Hashes and checks passwords. FairGate decides which of the waiting requests is processed next. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** A hash for no account. Passwords of unknown names are checked against it, so that each check takes as long. */
+  /** Hash against which passwords of unknown names are checked, so that all checks take the same time. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {

@@ -17,8 +17,8 @@ export interface PageAddress {
 }
 
 /**
- * Returns the relying party: the public URL of the panel. If none is known, it is the address in the browser, whose
- * passkeys another address cannot use, because each passkey is stored with its relying party.
+ * Returns the relying party for the public URL of the panel. If this URL is not known, uses the address in the browser.
+ * A passkey is only valid at the address for which it was created.
  * @param publicUrl "": not known
  * @throws {BerthError} `passkeys_unavailable` for an IP address, for which browsers create no passkeys
  */

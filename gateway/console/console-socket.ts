@@ -256,7 +256,7 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    // A program's client must limit its input. The socket is always read, because it also carries acknowledgements.
+    // A program's socket is always read, because it also carries acknowledgements. The client limits the input.
     const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined

@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes of earlier output that are sent first. Terminals must not answer control codes in it again. */
+  /** Number of bytes of earlier output that are sent first. Terminals must ignore requests for answers in them. */
   readonly replay: number
   readonly offset: number
 }

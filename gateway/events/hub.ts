@@ -25,7 +25,7 @@ export interface HubOptions {
     hostMarks(): Iterable<ChangeMark>
   }
   readonly describe: Describe
-  /** Stores events across restarts. If it is set, call `start`. If it is absent, clients start over after a restart. */
+  /** Stores events across restarts. With a journal, call `start`. Without one, clients start over after a restart. */
   readonly journal?: EventJournal
   /** Records for other gateways which events a client has received. Absent: clients start over at other gateways. */
   readonly order?: Pick<SharedOrder, 'isNeeded' | 'record' | 'find'>

@@ -12,8 +12,8 @@ import type { MoveServiceService } from '../../proto/gen/berth/agent/v1/move.js'
 import type { OperationServiceService } from '../../proto/gen/berth/agent/v1/operation.js'
 
 /**
- * The calls of a gRPC service as functions that return promises. A call can contain a fence, the proof of a lease. It
- * fails with `stale_epoch` if the host knows that another gateway has the lease now.
+ * The calls of a gRPC service as functions that return promises. A call can contain a fence, which proves that the
+ * caller holds a lease. The call fails with `stale_epoch` if another gateway holds the lease now.
  */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {

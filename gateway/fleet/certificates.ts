@@ -111,8 +111,8 @@ export class CertificateKeeper {
   }
 
   /**
-   * Executes a step of the rotation of the CA. After a failure, the step is repeated after a delay. Until a move is
-   * decided, its hosts get no new certificate. They can still get another CA to trust.
+   * Executes a step of the rotation of the CA. After a failure, the step is repeated after a delay. Both hosts of a
+   * move keep their certificates until the move is decided. A change of their trusted CAs is still possible.
    */
   async #rotateOnce(watcher: HostWatcher, connection: AgentConnection, step: HostStep): Promise<void> {
     const { host } = watcher

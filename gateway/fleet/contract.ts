@@ -46,7 +46,7 @@ export interface FleetView {
   /** Sorts and filters guests for lists. */
   readonly guestTable: Queryable<GuestView, GuestField>
   readonly guestBlocks: readonly GuestBlock[]
-  /** Counts the guests of one host. Default: of all hosts. */
+  /** Counts the guests of one host. Without `hostId`, counts the guests of all hosts. */
   countGuests(hostId?: string): GuestCounts
   /** Returns the resources of a host that are allocated to its guests. */
   allocationOf(hostId: string): Allocation
@@ -65,7 +65,7 @@ export interface FleetView {
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
   templates(): Iterable<TemplateView>
-  /** Alerts of one host. Default: of all hosts. */
+  /** Returns the alerts of one host. Without `hostId`, returns the alerts of all hosts. */
   alerts(hostId?: string): AlertView[]
   hosts(): HostView[]
   countHosts(): { readonly total: number; readonly online: number }

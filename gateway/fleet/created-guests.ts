@@ -20,14 +20,14 @@ export class CreatedGuests {
   async show(creation: GuestCreation, operationId: string): Promise<void> {
     await this.#reported(creation, operationId)
     await this.#add(creation, operationId)
-    // The guest is stored before the client gets the answer. It stays known even if this gateway and the host fail.
+    // Stores the guest before the client gets the answer, in case this gateway and the guest's host fail.
     const { guest } = creation.response
     if (guest) await this.options.cache.keep(creation.hostId, guest)
   }
 
   /**
-   * Waits until the view contains a new guest. Waiting for the revision of the creation is not enough. A busy host
-   * combines several changes of a guest in one report with a later revision.
+   * Waits until the view contains a new guest. Waiting for the revision of the creation is not enough, because a busy
+   * host combines several changes of a guest in one report with a later revision.
    */
   async #reported({ hostId, response: { guest } }: GuestCreation, operationId: string): Promise<void> {
     if (!guest) return
@@ -47,7 +47,7 @@ export class CreatedGuests {
     const host = view.findState(hostId)
     if (!host || host.revision >= revision) return
     if (guest) await owners.check(host, [guest])
-    // If the host has already reported a newer state of the guest and operation, this state must not be replaced.
+    // A newer state of the guest or the operation, which the host has reported already, must not be replaced.
     if (host.revision >= revision) return
     if (guest) view.apply(host, { $case: 'guest', value: guest })
     if (operation?.id === operationId) view.apply(host, { $case: 'operation', value: operation })

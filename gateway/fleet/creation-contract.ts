@@ -29,8 +29,8 @@ export interface GuestCreationRequest {
   /** Settings that the guest has from its first start on. */
   readonly settings?: Pick<CreateOrder, 'firewall' | 'backupSchedule'>
   /**
-   * Called when id and uuid of the guest are reserved, before a host gets the order. If it rejects, no guest is created.
-   * Repetitions of the request and attempts on other hosts call it again.
+   * Called when id and uuid of the guest are reserved, before a host gets the order. If the promise rejects, no guest
+   * is created. Repetitions of the request and attempts on other hosts call the function again.
    */
   readonly prepare?: (guest: NewGuestIds) => Promise<void>
 }

@@ -98,7 +98,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** False for an unchanged item with the same revision. After its start, an agent sends all its items again. */
+/** False if neither the item nor its revision has changed. After its start, an agent sends all its items again. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

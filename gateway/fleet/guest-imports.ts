@@ -41,7 +41,7 @@ export class GuestImports {
           })
   }
 
-  /** Never rejects. @returns true if the import has a result; otherwise the next look tries again */
+  /** Never rejects. @returns true if the import has a result; otherwise the next check tries again */
   async #create(hostId: string, { id, name, spec }: GuestImport): Promise<boolean> {
     const { fleet, log } = this.parts
     try {

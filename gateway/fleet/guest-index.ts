@@ -57,7 +57,7 @@ export class GuestIndex {
     if (before) this.#promote(before.guest)
   }
 
-  /** Hides a guest. Listeners get a change of the host if it has fenced the guest since its last report. */
+  /** Hides a guest. Listeners get a change of the host if the host has fenced the guest since its last report. */
   #conflict(host: HostState, guest: Guest, reason: string): void {
     const before = host.view
     host.conflicts.set(guest.uuid, { guest, reason })

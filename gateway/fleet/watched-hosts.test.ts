@@ -12,7 +12,7 @@ const recordOf = (id: string, version = 1): HostRecord => ({
   ...{ serials: [], certificateNotAfterMs: 0 },
 })
 
-/** The store reports changes when a test says so. Its attempt to write lost hosts again never ends. */
+/** The tests decide when the store reports changes. The store never finishes its attempt to write lost hosts again. */
 describe('the hosts of a gateway after the store has lost them', () => {
   let list: HostList
   let restored: string[]

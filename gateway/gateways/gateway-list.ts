@@ -8,7 +8,7 @@ import { tokenRefused } from '../join/signed-token.js'
 
 export interface GatewayRecord {
   readonly id: string
-  /** Unique, without regard to case. "": the gateway gets the name of its machine when it joins. */
+  /** Unique, without regard to case. "": the gateway gets the name of its server when it joins. */
   readonly name: string
   /** End of the invitation in ms since 1970. 0: the gateway has joined, or is the fleet's first gateway. */
   readonly invitedUntilMs: number

@@ -75,7 +75,7 @@ export function sendReply(response: ServerResponse, reply: Reply, about: About, 
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // Without the end of this request, the beginning of the connection's next request cannot be found.
+  // The unread rest of this request hides the beginning of the next one, so the connection must be closed.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)

@@ -80,7 +80,7 @@ export class Maintenance {
   }
 
   /**
-   * Announces maintenance. A repeated call with the same id announces nothing again.
+   * Announces maintenance. A repeated call with the same id changes nothing.
    * @throws {BerthError} `invalid_field`, `too_many_windows`, `store_unavailable`
    */
   announce(fleet: Fleet, wanted: NewWindow): Promise<Window> {
@@ -126,7 +126,7 @@ export class Maintenance {
     )
   }
 
-  /** Copies each state of a window to the hosts before the next state begins. No state is skipped after a pause. */
+  /** Copies each state of a window to the hosts before the next state begins, so that no state is skipped. */
   async #advance(fleet: Fleet): Promise<void> {
     // The hosts are read before the windows. A window that a host shows but the store lacks was therefore lost.
     const hosts = factsOf(fleet)

@@ -135,7 +135,7 @@ function checkPair(privateKeyPem: string, caPem: string): void {
   if (!certificate.verify(certificate.publicKey)) throw new Error('the signature of the certificate is not valid')
 }
 
-/** Error message: what is wrong with the authority, and which command to run. */
+/** Returns an error message that names the problem of the authority, and the command to run. */
 function damagedAuthority(path: string, what: string): string {
   return (
     `${path} ${what}: restore it from a backup, or start with a new authority, which every host must join again: ` +

@@ -3,7 +3,7 @@ import type { Authority, KeyedCertificate } from './authority.js'
 /** Fraction of a certificate's lifetime after which it is renewed. */
 export const renewAfterShare = 2 / 3
 
-/** Time to renew a certificate that ends at `notAfterMs` and has this lifetime. */
+/** Time in ms since 1970 at which to renew a certificate that has this end and this lifetime. */
 export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
   return notAfterMs - lifetimeMs * (1 - renewAfterShare)
 }

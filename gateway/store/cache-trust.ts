@@ -54,7 +54,7 @@ export class CacheTrust {
 
   /**
    * Exchanges a PING with the server. Until the changes of an earlier exchange are applied, this gateway does not use
-   * its caches, so that other gateways need not wait for it.
+   * its caches, so that other gateways need not wait for this gateway.
    */
   async exchange(): Promise<void> {
     const { exchange, applied } = this.options

@@ -11,7 +11,7 @@ export interface ConfirmationsOptions {
   readonly channel: string
 }
 
-/** Time limit in ms for confirmations of replicas. A master that does not answer counts as down only after longer. */
+/** Time limit in ms for confirmations of replicas. It is shorter than the time limit for answers of the master. */
 export const confirmTimeoutMs = 1000
 
 /**

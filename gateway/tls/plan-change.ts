@@ -27,7 +27,7 @@ export interface TlsPlan extends Pick<TlsSettings, 'enabled' | 'mode' | 'target'
 
 export interface TlsChangeContext {
   readonly old: TlsSettings
-  /** Name or address with which this request reached the gateway. Default for `target`, the name of the certificate. */
+  /** Name or address with which this request reached the gateway. It is the default for `target`. */
   readonly detectedHost: string
   readonly nowMs: number
   /** Returns the period in which a stored certificate is valid. */

@@ -6,7 +6,7 @@ export interface Validity {
   readonly notAfterMs: number
 }
 
-/** Time to renew a certificate: after two thirds of its lifetime. */
+/** Time in ms since 1970 at which to renew a certificate: after two thirds of its lifetime. */
 export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
   return renewAtMs(notAfterMs, notAfterMs - notBeforeMs)
 }

@@ -21,7 +21,7 @@ export class PeriodicTasks {
     this.#timer = setInterval(() => void this.run(), intervalMs).unref()
   }
 
-  /** Requests a round of all tasks. The round begins after this call. Resolves when it has ended; never rejects. */
+  /** Runs all tasks in a round that begins after this call. Resolves when the round has ended. Never rejects. */
   run(): Promise<void> {
     return this.#rounds.run()
   }

@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** If the first line ends with LF, cloud-init keeps a CRLF. The interpreter's path in line 2 then ends with CR. */
+/** If the first line ends with LF, cloud-init keeps CRLF in later lines. The path in line 2 then ends with CR. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

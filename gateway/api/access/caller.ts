@@ -27,7 +27,7 @@ export interface CallerDeps {
   readonly routes: () => readonly Route[]
 }
 
-/** A client that offers operations to its user learns from this route which of them the gateway would refuse. */
+/** Clients learn from this route which actions the gateway would refuse, and can hide these actions from users. */
 export function callerRoute({ authorize, routes }: CallerDeps): Route {
   const mayUse = (caller: Principal, one: Route): boolean => {
     try {

@@ -179,7 +179,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Properties of a host that cause an event when they change. The time of the last report changes too often. */
+/** Properties of a host whose changes cause an event. The time of the last report is missing: it changes often. */
 function settledParts(host: HostView) {
   const { install, upgrade, drained, fenced } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

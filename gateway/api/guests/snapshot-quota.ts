@@ -83,7 +83,7 @@ function checkMaySetSpace(caller: Principal): void {
     )
 }
 
-/** Parses a quota. If it has no space limit, old agents support it, too. @throws {BerthError} `missing_field` */
+/** Parses a quota. Old agents only support quotas without a space limit. @throws {BerthError} `missing_field` */
 function parseQuota({ snapshot_limit, quota, space_limit_bytes: spaceBytes }: QuotaBody): SettingOrder['change'] {
   const limit = snapshot_limit ?? quota
   if (spaceBytes !== undefined) return { $case: 'snapshotQuota', value: { limit, spaceBytes } }

@@ -93,7 +93,7 @@ export function evacuateRoute(parts: Parts): Route {
     errors: ['missing_field', 'invalid_field', 'invalid_state', 'drain_running', 'fencing_failed'],
     handle: async (context): Promise<Answer<Evacuation>> => {
       const { params, body, caller, operationId } = context
-      // Directly after the gateway's start, healthy hosts are offline, too.
+      // Directly after the gateway's start, even healthy hosts are offline until they connect.
       await parts.fleet.expectedConnections()
       const host = parts.fleet.view.findHost(params.id)
       if (!host) throw notFound('host')

@@ -151,7 +151,7 @@ export function channelOptions(serverName: string, silenceMs: number): ChannelOp
   return {
     'grpc.ssl_target_name_override': serverName,
     'grpc.default_authority': serverName,
-    // At a third of the allowed silence, an idle connection is pinged. At two thirds without an answer, it is closed.
+    // An idle connection is pinged after a third of `silenceMs`, and closed after another third without an answer.
     'grpc.keepalive_time_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_timeout_ms': Math.ceil(silenceMs / 3),
     'grpc.keepalive_permit_without_calls': 1,

@@ -23,7 +23,7 @@ export interface StoredEvacuation {
   readonly backupId: string
   /** Ids of backups that earlier restores found damaged or missing. */
   readonly unusable?: readonly string[]
-  /** True if the restore has failed, and the failed host is the owner again. It gets to know this when it returns. */
+  /** True if the restore has failed and the failed host is the owner again. It is informed when it returns. */
   readonly isReinstated?: boolean
 }
 
@@ -99,12 +99,12 @@ export class EvacuationStore {
     })
   }
 
-  /** Forgets an evacuation that has ended. Call it when the guest is on the target, or its former host has it again. */
+  /** Forgets an evacuation that has ended: the target has the guest, or the failed host is the owner again. */
   async forget(evacuation: StoredEvacuation): Promise<void> {
     await this.#change('forget evacuation', evacuation, ({ reservation, known, room }) => {
       if (known?.id !== evacuation.id) return undefined
       const forgotten = reservation && withOwner(reservation, ownerOf(reservation))
-      // The reservation stays a little longer, because other gateways possibly lack the target's report.
+      // The reservation stays a little longer, because other gateways may not have received the target's report yet.
       const settled = room && planSettled(room, steadyClock.now())
       return { reservation: forgotten, evacuation: undefined, room: settled, result: undefined }
     })

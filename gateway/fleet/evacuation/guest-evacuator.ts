@@ -33,7 +33,7 @@ export class GuestEvacuator {
 
   /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
-    // All guests of the failed host have lost their host, even those that cannot be restored.
+    // All guests count as moving, even those that cannot be restored, so that no rule binds one to the failed host.
     const request = { alsoMoving: guests.map(({ guest }) => guest.uuid), isFromBackup: true }
     const targets = await this.options.placement.planTargets(guests, refuseUnrestorable, request)
     return guests.map((guest, at) => {
@@ -59,7 +59,7 @@ export class GuestEvacuator {
   }
 
   /**
-   * Finds a restore of the guest that has begun and has not failed. Agents ignore a repeated order.
+   * Finds a restore of the guest that has begun and has not failed. It can be ordered again without effect.
    * @throws {BerthError} `guest_busy` if a restore has failed, but the failed host is not the owner again yet
    */
   async #findBegun({ uuid, operationId }: EvacuationRequest): Promise<StoredEvacuation | undefined> {
@@ -159,11 +159,11 @@ export class GuestEvacuator {
     if (target?.online || watched.isRemoved(evacuation.toHostId)) await this.#reinstate(evacuation)
   }
 
-  /** Tells the former host that it owns the guest again. It may have fenced the guest meanwhile. */
+  /** Informs the former host that it owns the guest again. Until then, the host can regard its copy as outdated. */
   async #announce(evacuation: StoredEvacuation): Promise<void> {
     const { view, evacuations, reached, log } = this.options
     const { uuid, generation, fromHostId } = evacuation
-    // The sweep of reservations then frees the guest.
+    // The former host was removed. The sweep of reservations then frees the name and id of the guest.
     if (this.options.watched.isRemoved(fromHostId)) return evacuations.forget(evacuation)
     if (!view.findState(fromHostId)?.online || !(await evacuations.confirm(evacuation))) return
     try {
@@ -206,7 +206,7 @@ function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>): void {
   if (!findNewest(guest)) throw conflict('backup_missing', 'the container has no backup')
 }
 
-/** Codes of failed restores after which an older backup is tried. After all other failures, the newest one is tried again. */
+/** Codes of failed restores after which an older backup is tried. Otherwise, the same backup is tried again. */
 const lostBackupCodes: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing'])
 
 /** @param unusable ids of backups that are only chosen if there is no other one */
@@ -219,7 +219,7 @@ function findNewest(
   return newest && { targetId: newest.targetId, backupId: newest.id, createdAtMs: newest.createdAtMs }
 }
 
-/** Returns the settings of a creation that gives the guest again what its failed host has reported. */
+/** Returns settings for a new guest, copied from the last report of the failed host. */
 function specOf(guest: Guest): GuestSpec {
   const { virtualization, templateId, limits, portMappings, traffic, placement, labels } = guest
   return GuestSpec.create({

@@ -141,7 +141,7 @@ export class GuestMover {
     }
   }
 
-  /** Asks the target whether it can take the guest. It reserves nothing. @throws {BerthError} its refusal */
+  /** Asks the target whether it can take the guest. Reserves nothing. @throws {BerthError} the target's refusal */
   #ask(toHostId: string, { guest, liveFacts }: MovingGuest): Promise<ExpectGuestResponse> {
     const target = this.options.view.findHost(toHostId)
     if (liveFacts !== '' && !target?.description?.features.includes('move-live'))

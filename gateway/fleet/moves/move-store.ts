@@ -119,7 +119,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // If the lost decision about this move used `generation + 1`, the new generation must be higher.
+      // The lost decision about this move possibly used `generation + 1`. The new generation must be higher.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -149,7 +149,7 @@ export class MoveStore {
       if (move?.id !== id) return void (await client.unwatch())
       const steps = client.multi()
       steps.hDel(this.#movesKey, uuid)
-      // The reservation stays a little longer, because other gateways possibly lack the target's report.
+      // The reservation stays a little longer, because other gateways may not have received the target's report yet.
       if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
       await steps.exec()
     })

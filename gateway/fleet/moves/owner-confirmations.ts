@@ -18,8 +18,8 @@ export interface OwnerConfirmationsOptions {
 }
 
 /**
- * Tells each host that connects which of its guests belong to other hosts. A host that has booted starts guests only
- * then. Every gateway does this, because each of them may be the only one that reaches the host.
+ * Informs each host that connects which of its guests belong to other hosts. After a boot, a host starts its guests
+ * only when it has this information. Every gateway informs hosts, because it can be the only one that reaches them.
  */
 export class OwnerConfirmations {
   readonly #running = new KeyedSingleFlight<string>()
@@ -35,9 +35,9 @@ export class OwnerConfirmations {
   }
 
   /**
-   * Compares guests of offline hosts that online hosts report, too. They were restored on those hosts, perhaps by another
-   * gateway, and are no longer shown on their former host then. Until a restore has ended, the guest stays shown on its
-   * former host: otherwise, a failed restore would look like the deletion of the guest.
+   * Checks guests of offline hosts that online hosts report, too. An online host restores or has restored such a guest,
+   * perhaps on behalf of another gateway. Only a finished restore hides the guest on its former host. Otherwise, a
+   * failed restore would look like the deletion of the guest.
    */
   #hideFormer(): void {
     const { view, owners } = this.options
@@ -71,7 +71,7 @@ export class OwnerConfirmations {
   }
 }
 
-/** Compares a guest of a host with its stored owner. If this changes where the guest is shown, the stored list follows. */
+/** Compares a guest with its stored owner. If another host shows the guest then, updates the stored guests. */
 export async function recheck(
   view: Pick<FleetState, 'unsavedGuests'>,
   owners: Pick<GuestOwners, 'check'>,

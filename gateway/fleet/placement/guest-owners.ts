@@ -25,7 +25,7 @@ type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership' | 'revisio
 
 /** Changes of guests that a host has reported and that are not in the store yet. */
 interface HostChanges {
-  /** True if the host has removed the guest, by uuid. */
+  /** Waiting changes by uuid of the guest. True: the host has removed the guest. */
   readonly waiting: Map<string, boolean>
   readonly rounds: Coalescer
 }

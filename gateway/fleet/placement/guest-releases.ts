@@ -69,7 +69,7 @@ export class GuestReleases {
     if (gone.length === 0) return void (await client.unwatch())
     const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at] ?? '']))
     const steps = client.multi()
-    // The owner of a name that the guest got after this read is not known. Such a name belongs to the guest.
+    // If a guest got its name after the names were read, `owners` lacks this name. The name then belongs to the guest.
     for (const one of gone) this.#remove(steps, one, [one.uuid, undefined].includes(owners.get(one.name)))
     const deleted = new Set(batch.flatMap(({ uuid, isDeleted }) => (isDeleted ? uuid : [])))
     for (const one of gone) if (deleted.has(one.uuid)) this.#remember(steps, one)
@@ -85,7 +85,7 @@ export class GuestReleases {
     this.rooms.put(steps, new Map([[operationId, undefined]]))
   }
 
-  /** A former host of the guest must not start its old copy when it returns. */
+  /** Stores the generation of a deleted guest, so that a former host does not start its old copy when it returns. */
   #remember(steps: Transaction, { uuid, generation = 0 }: Reservation): void {
     if (generation > 0) steps.set(this.keys.former(uuid), String(generation), { PX: rememberMs })
   }

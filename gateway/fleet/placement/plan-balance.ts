@@ -25,7 +25,7 @@ const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
 
-/** Plans moves that fulfill broken rules, then moves that even out the load. Each move counts on the earlier moves. */
+/** Plans moves that fulfill broken rules, then moves that even out the load. Each plan includes earlier moves. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
   const fleet = new BalancedFleet(facts)
   const suggestions = planRepairs(fleet)
@@ -182,7 +182,7 @@ class BalancedFleet {
     return planLoad({ host, allocated: guest ? this.#allocationOf(hostId, guest, sign) : allocated }, this.facts.ratios)
   }
 
-  /** Resources of a host that are allocated with (`1`) or without (`-1`) the guest. */
+  /** Returns the allocated resources of a host after the guest was added (`sign` is 1) or removed (`sign` is -1). */
   #allocationOf(hostId: string, { guest: { limits } }: GuestView, sign: 1 | -1): Allocation {
     const { vcpuMilli = 0, ramMb = 0, diskGb = 0 } = limits ?? {}
     const change = { vcpuMilli: sign * vcpuMilli, ramMb: sign * ramMb, diskGb: sign * diskGb }

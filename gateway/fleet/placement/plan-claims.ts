@@ -17,7 +17,7 @@ export interface Reservation {
   readonly renamedAtMs?: number
   /** Position of the report from which `name` was taken. Absent: the guest was never renamed. */
   readonly namedAt?: ReportPosition
-  /** Id of the failed host, while the guest is being restored on `hostId`. Its name and id are kept even if this fails. */
+  /** Id of the failed host while `hostId` restores the guest. A failed restore does not free name and id. */
   readonly evacuatedFrom?: string
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
@@ -131,7 +131,7 @@ function newerOwner(
   { known, deletedAt = 0 }: StoredGuest,
 ): Pick<Refusal, 'ownerGeneration'> {
   const stored = known ? (known.generation ?? 0) : deletedAt
-  // A fenced copy must know the newest generation, too: a late message could make its host the owner otherwise.
+  // A host with a fenced copy must know the newest generation, too. Otherwise, a late message could make it the owner.
   const isOutdated = (isOwner !== false || isFenced) && known?.hostId !== hostId && generation < stored
   return isOutdated ? { ownerGeneration: stored } : {}
 }

@@ -33,7 +33,7 @@ interface PlacementFacts {
   readonly hostId?: string | undefined
   /** Other guests to which the placement rules of the guest refer. Default: there are none. */
   readonly neighbors?: Neighbors
-  /** True if the disk of the guest is restored from a backup, so that it needs no template, or no disk of another host. */
+  /** True if the guest's disk is restored from a backup, so that no template or disk of another host is needed. */
   readonly isFromBackup?: boolean
   /** True if the new guest has a firewall or a backup schedule from its creation on. */
   readonly hasSettings?: boolean

@@ -23,7 +23,7 @@ export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
 
 /** Lifetime in ms of a reservation. A creation takes seconds. */
 export const roomLifetimeMs = 120_000
-/** Time in ms for which a reservation stays after one gateway shows its guest. By then, all gateways show the guest. */
+/** Time in ms for which a reservation stays after one gateway shows its guest. Then all gateways show it. */
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
@@ -67,7 +67,7 @@ function limitLifetime(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + (room.lifetimeMs ?? roomLifetimeMs)) }
 }
 
-/** Shortens the reservation of a guest that its host now reports. Gateways without this report still need it. */
+/** Shortens the reservation of a guest that its host reports. Gateways without the report still count it. */
 export function planSettled(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + roomSettleMs) }
 }
