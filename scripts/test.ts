@@ -20,7 +20,7 @@ import { runInLanes, type Lanes } from './runner/lanes.js'
 import { isOtherRunActive, removeLeftovers } from './runner/leftovers.js'
 import { Processes, type JobResult } from './runner/processes.js'
 
-/* The test runner (docs/development.md). scripts/test installs and builds what tests need, then starts it. */
+/* The test runner (docs/development.md). scripts/test installs and builds what tests need, then starts this runner. */
 
 /** Time limit of a test process. A process that takes longer has hung. */
 const limitSeconds = 3600

@@ -107,7 +107,7 @@ values_by_shell() {
 }
 
 # Reads two levels of mappings with plain or simply quoted scalars, and skips lists. It refuses all other YAML, so that
-# it never misreads it. config_lines FILE
+# no value is misread. config_lines FILE
 config_lines() {
   awk '
     function refuse() { print NR ": the shell cannot read it: " $0; exit 1 }
@@ -163,7 +163,7 @@ check_own_values() {
   done
 }
 
-# Two instances must not have the same guest network: on the second bridge, the host would drop its packets as forged. A
+# Two instances must not have the same guest network: the host would drop packets on the second bridge as forged. A
 # purge does not need this check. check_own_subnets PROGRAM VALUES
 check_own_subnets() {
   local value records

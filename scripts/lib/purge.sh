@@ -128,8 +128,8 @@ purge_network() {
 }
 
 # Removes the public addresses, proxy entries and routes of guests. The agent marks them with a digest of its table's
-# name (agent/network/addresses/mark.ts). It is the metric of addresses, and the routing protocol of entries and routes.
-# purge_addresses TABLE BRIDGE
+# name (agent/network/addresses/mark.ts). This digest is the metric of addresses, and the routing protocol of entries
+# and routes. purge_addresses TABLE BRIDGE
 purge_addresses() {
   local digest metric protocol address device
   digest=$(printf '%s' "$1" | sha256sum)

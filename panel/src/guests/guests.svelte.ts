@@ -21,7 +21,7 @@ class GuestList extends LiveRows<Guest> {
       },
       tells: ({ type }) => type.startsWith('guest.') && type !== 'guest.host',
       apply: (rows, changes) => {
-        // The rows now differ from the last response. Without its ETag, the next read gets all rows.
+        // The rows now differ from the last response. Without the ETag of that response, the next read gets all rows.
         if (changes.length > 0) etag = ''
         return applyToGuests(rows, changes)
       },

@@ -2,7 +2,7 @@ import { createZonedTime, type ZonedTime } from './zoned-time.ts'
 
 /** A smaller difference of clocks is ignored, because it can be the time that the answer took. */
 const minSkewMs = 30_000
-/** Time in ms after which relative times are written again. */
+/** Interval in ms at which relative times are updated. */
 const tickMs = 30_000
 
 /** The time zone of the browser. */

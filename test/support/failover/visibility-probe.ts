@@ -35,7 +35,7 @@ export class VisibilityProbe {
     return this.#running < 2
   }
 
-  /** Reads at all gateways until they show the write. */
+  /** Reads from all gateways until each of them shows the write. */
   async run(probe: Probe): Promise<void> {
     this.#running++
     const beganMs = performance.now()

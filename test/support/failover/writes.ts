@@ -18,7 +18,7 @@ export interface WriteResult {
 export interface WriteOptions {
   /** Decides by the answer whether a repeated write had already been made. */
   readonly isDone?: (reply: LabReply) => boolean
-  /** True for writes of API keys, which are stored only in Redis. Hosts may complete other writes without Redis. */
+  /** True for writes of API keys, which only Redis stores. Hosts may complete other writes while Redis is down. */
   readonly isKey?: boolean
 }
 

@@ -17,7 +17,7 @@ export interface TicketOptions {
 /** A gateway with one agent. The terminals of its guests are simulated. */
 export class ConsoleLab {
   readonly #clients: ConsoleClient[] = []
-  /** Number of ms by which the gateway's clock is fast when it checks tickets. */
+  /** Number of ms by which the gateway's clock is ahead when it checks tickets. */
   aheadMs = 0
 
   private constructor(readonly gateway: TestGateway) {}

@@ -24,7 +24,7 @@ const present = 0x01
 const verified = 0x04
 const withKey = 0x40
 
-/** An authenticator with one passkey, as a security key with an ES256 key has it. It attests nothing. */
+/** An authenticator with one passkey, like a security key with an ES256 key. The authenticator sends no attestation. */
 export class SoftwareAuthenticator {
   readonly id = randomBytes(32)
   readonly #keys: { publicKey: KeyObject; privateKey: KeyObject } = generateKeyPairSync('ec', { namedCurve: 'P-256' })

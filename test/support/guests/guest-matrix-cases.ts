@@ -85,7 +85,7 @@ export const bootCases: readonly MatrixCase[] = [
   { action: 'delete', before: 'rescued', steps: ['stop', 'remove'], undone: [], forwardOnly: true },
 ]
 
-/** Checks that the guest's desired state is `running`. The guest itself may stay stopped until the next comparison. */
+/** Checks that the guest's desired state is `running`. The guest itself may be stopped until the next comparison. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
@@ -99,7 +99,7 @@ function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'ph
   expect(row).to.deep.equal({ ...(before as { guests: object[] }).guests[0], password: 'new' })
 }
 
-/** Checks that a failure restores the old disk. After the step `commit`, the guest has the new disk. */
+/** Checks that a failure restores the old disk. Only a failure after the step `commit` keeps the new disk. */
 function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -108,7 +108,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** Checks that a failure restores the old disk. After the step `forget` has deleted it, the new disk must stay. */
+/** Checks that a failure restores the old disk. Only a failure after the step `forget` keeps the new disk. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests

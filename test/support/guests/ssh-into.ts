@@ -16,7 +16,7 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // Detects that the guest was disconnected. A disconnection does not close the connection.
+  // ssh detects with these options that the guest was disconnected. A disconnection does not close the connection.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])

@@ -23,7 +23,7 @@ exec 3<&- "$@"`
 /** The network between hosts and gateway: a bridge with the gateway's address, and a veth to each host's namespace. */
 export interface Segment {
   readonly bridge: string
-  /** First three numbers of the /24 of this network. The Berth gateway has the address .1. */
+  /** First three numbers of the addresses of this /24 network. The Berth gateway has the address .1. */
   readonly prefix: string
 }
 

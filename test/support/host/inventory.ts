@@ -251,7 +251,7 @@ function readMounts({ pool }: Instance): string[] {
 export interface HostProcess {
   pid: number
   command: string
-  /** Start time in clock ticks after boot. Together with the pid it identifies a process. */
+  /** Start time in clock ticks after boot. The pid and the start time together identify a process. */
   startTime: string
 }
 
@@ -280,7 +280,7 @@ export function processes(): HostProcess[] {
  */
 export interface GuestGroupLimits {
   readonly memoryBytes: number
-  /** CPU time in microseconds per 100 ms. */
+  /** CPU time in microseconds that the guest may use per 100 ms. */
   readonly quotaUsec: number
   readonly readBytesPerSec: number
   readonly writeBytesPerSec: number

@@ -44,7 +44,7 @@ export class RealDomain {
   /** Opens the host and the domain. The image of `debian-12` is replaced by BusyBox. */
   async open(): Promise<void> {
     this.#makeDirectories()
-    await purge(this.config, log) // removes everything that a crashed run left
+    await purge(this.config, log)
     this.#makeDirectories()
     this.host = await openHost(this.config, log, this.#closers)
     await installBusyboxImage(this.config.storage.pool, 'debian-12')

@@ -5,7 +5,7 @@ type SwapCall = 'make' | 'use' | 'release' | 'keep' | 'remove'
 /** Implements swap files in memory. They are kept when the agent ends. */
 export class MemorySwap implements HostSwap {
   readonly files = new Map<SwapSlot, SwapFile>()
-  /** Bytes of the host's swap that does not belong to the agent. */
+  /** Number of bytes in the host's swap that do not belong to the agent. */
   otherBytes = 0
   room = { totalBytes: 500 * 1024 ** 3, usedBytes: 0 }
   memory = { totalBytes: 32 * 1024 ** 3, availableBytes: 16 * 1024 ** 3 }

@@ -14,7 +14,7 @@ interface Windows {
   readonly of: number
 }
 const one: Windows = { right: 1, of: 1 }
-/** Other work of the machine may spoil one of four time windows. A wrong limit affects all windows. */
+/** Other work of the machine may falsify one of four time windows. A wrong limit affects all windows. */
 const steady: Windows = { right: 3, of: 4 }
 
 export type Way = 'down' | 'up'

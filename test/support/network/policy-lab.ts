@@ -39,7 +39,7 @@ const agentPort = 8070
 
 /** How proxies report the client's address: port of the proxy for the first gateway, and its nginx directives. */
 const styles = {
-  /** The usual way: the proxy appends the client's address to the header that the client has sent. */
+  /** The usual configuration: the proxy appends the client's address to the header that the client has sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],
   port: [8002, 'proxy_set_header X-Forwarded-For $remote_addr:$remote_port;'],
   ipv6Port: [8003, 'proxy_set_header X-Forwarded-For [$remote_addr]:$remote_port;'],

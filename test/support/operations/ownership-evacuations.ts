@@ -60,7 +60,7 @@ interface NumberedEvacuation {
   readonly at: number
 }
 
-/** Steps of the target's operation, and of its end. A host that is off continues the operation later. */
+/** Returns the possible next steps of the restore on its target. A host that is off continues the restore later. */
 function restoreSteps(world: World, rules: Rules, numbered: NumberedEvacuation): Step[] {
   const { to, generation, state } = numbered.evacuation
   const { ownership, isDown } = world.hosts[to]!
