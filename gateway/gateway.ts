@@ -144,7 +144,7 @@ async function startParts(
   access.start()
   onClose(() => access.close())
   onClose(async () => {
-    events.close() // ends in the same turn of the event loop as the fleet, so that the journal misses no change
+    events.close() // both end in one turn of the event loop, so that the journal misses no change
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })

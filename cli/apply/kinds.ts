@@ -175,7 +175,7 @@ function settings(noun: Noun, fields: readonly Field[]): Kind {
   return { noun, section, path, createPath: path, nameField: undefined, isCaseless: false, required: [], fields }
 }
 
-/** All kinds, in the order in which they are applied: customers and keys need their guests. */
+/** All kinds, in the order in which they are applied: customers and keys follow the guests that they need. */
 export const kinds: readonly Kind[] = [
   guest,
   customer,

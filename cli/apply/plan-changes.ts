@@ -96,7 +96,6 @@ function planCreation(wanted: WantedItem): ItemPlan {
   return { problems, change: { action: 'create', wanted } }
 }
 
-/** Returns the wanted values of the fields that differ. */
 export function differingFields({ kind, fields }: WantedItem, current: CurrentItem): Fields {
   const all = withMarks(fields, ((current.fields['tags'] ?? []) as string[]).filter(isMark))
   const differing = kind.fields.filter((field) => all[field.name] !== undefined && differs(field, all, current.fields))

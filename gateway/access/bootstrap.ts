@@ -28,8 +28,8 @@ export function adminKeyFile(stateDir: string): string {
 }
 
 /**
- * Creates an administrator's key. The gateway imports it at its next start. Each call creates another key, which helps
- * if an earlier key was lost.
+ * Creates an administrator's key. The gateway imports the key when it starts next. Each call creates another key, which
+ * helps if an earlier key was lost.
  * @param keyFile path of a new file with the key, mode 0600
  */
 export async function createAdminKey(stateDir: string, keyFile: string): Promise<void> {

@@ -149,8 +149,8 @@ export class FairGate {
   }
 
   /**
-   * Selects the entry to reject: an entry of the account with the most entries, and of its address with the most
-   * entries. If several entries are left, selects the one whose turn would be last.
+   * Selects the entry to reject. It belongs to the account with the most entries and, among this account's addresses,
+   * to the address with the most entries. If several entries are left, selects the one whose turn would be last.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

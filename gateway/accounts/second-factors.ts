@@ -32,7 +32,7 @@ export function withoutPasskeys<A extends Account>(account: A): A {
 
 export function withoutSecondFactors<A extends Account>(account: A): A {
   const { totp: _totp, passkeys: _passkeys, recovery: _recovery, ...rest } = account
-  return rest as A // only optional fields are removed
+  return rest as A // the result is complete, because only optional fields are removed
 }
 
 /** Removes the recovery codes together with the last second factor. */

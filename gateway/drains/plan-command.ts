@@ -41,7 +41,7 @@ export function planReturn(drain: Drain | undefined): Drain {
   return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
-/** Differs from the message `canceled`: `resume` retries canceled containers, but this container has never left. */
+/** Not equal to `canceled`, because `resume` retries containers with that message. This container has never left. */
 const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {

@@ -101,7 +101,7 @@ export class SharedOrder {
     const found =
       findPosition(this.#segments.get(key) ?? [], number) ??
       findPosition(await this.#read(key), number) ??
-      findPosition(await this.#read(key), number) // another caller can have begun the first read before this call
+      findPosition(await this.#read(key), number) // the first read can have begun before this call, for another caller
     if (found) remember(this.#positions, name, found)
     return found
   }

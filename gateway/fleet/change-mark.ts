@@ -15,17 +15,17 @@ export interface ChangeMark {
 /** Maximum length of a journal's identity in the name of a sequence. The identity comes from the agent. */
 const epochLength = 64
 
-/** Name of the sequence of changes of guests, tasks and alerts. Its numbers are revisions of the agent's journal. */
+/** Name of the sequence with changes of guests, tasks and alerts. Its numbers are revisions of the agent's journal. */
 export function journalLane(hostId: string, epoch: string): string {
   return `${hostId}/journal/${epoch.slice(0, epochLength)}`
 }
 
-/** Name of the sequence of changes of a host's stored record. Its numbers are versions of the record. */
+/** Name of the sequence with the changes of a host's stored record. Its numbers are versions of the record. */
 export function recordLane(hostId: string): string {
   return `${hostId}/record`
 }
 
-/** Name of the sequence of samples of a host's usage. Its numbers are the times of the samples. */
+/** Name of the sequence with the samples of a host's usage. Its numbers are the times of the samples. */
 export function usageLane(hostId: string): string {
   return `${hostId}/usage`
 }
@@ -36,8 +36,8 @@ export function removalLane(hostId: string): string {
 }
 
 /**
- * Name of the sequence of changes of this gateway's connection to a host. A change to online always has the number 1,
- * a change to offline the number 0.
+ * Name of the sequence with the changes of this gateway's connection to a host. A change to online always has the
+ * number 1, a change to offline the number 0.
  */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`

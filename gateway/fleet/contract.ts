@@ -207,8 +207,8 @@ export interface Fleet {
   /** Plans the restore of guests of a failed host on other hosts, from their newest backups. Changes nothing. */
   planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]>
   /**
-   * Makes another host the owner of a guest whose host has failed, and orders its restore from its newest backup there.
-   * If a restore of the guest has begun already, orders this restore again.
+   * Makes another host the owner of a guest whose host has failed, and lets this host restore the guest from its newest
+   * backup. If a restore of the guest has begun already, orders this restore again.
    * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `guest_busy`,
    * `resource_exhausted`, `agent_outdated`, `host_offline`
    */

@@ -292,7 +292,7 @@ export class GatewayFleet implements Fleet {
     return this.#watched.expectedConnections(guestRef)
   }
 
-  /** Replaces all connections after a pause of this process. They can be broken although no error was reported. */
+  /** Replaces all connections after a pause of this process: they can be broken without a reported error. */
   #wasPaused(): void {
     this.options.log.warn('the gateway process was paused; it connects to all hosts again')
     for (const watcher of this.#watched.watchers()) watcher.distrust()

@@ -37,7 +37,7 @@ export class HostState {
   /** The latest reason why this gateway rejected data of the agent. */
   refused = ''
   online = false
-  /** True if the host knows, since it is online, which of its guests belong to other hosts. */
+  /** True if a gateway has reported to the online host which of its guests belong to other hosts. */
   areOwnersConfirmed = false
   lastSeenMs = 0
   description: HostDescription | undefined

@@ -25,7 +25,7 @@ export interface WatcherOptions {
   readonly connector: AgentConnector
   readonly pauses: PauseWatch
   readonly log: Logger
-  /** Time in ms after the end of a stream. If the host has not reconnected by then, its guests are shown as unknown. */
+  /** Time in ms that a host has to reconnect after the end of a stream. Then its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
   /** Time in ms for which calls may wait for a host after the gateway's start. 0: the host is not expected. */

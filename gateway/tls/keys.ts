@@ -72,7 +72,7 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // Authorities read the name from subjectAltName. A subject is omitted, because they would reject an address in it.
+    // Authorities read the name from subjectAltName. There is no subject, because an address in a subject is rejected.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

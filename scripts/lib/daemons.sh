@@ -10,7 +10,7 @@ daemon_digest() {
   {
     (cd "$lib_dir" && find "dist/$1" package.json -type f ! -name '*.map' -print0 |
       sort -z | xargs -0 sha256sum)
-    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # environment: optional
+    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # files can be missing
     ! runs_systemd || cat "$(unit_file "$1")"
   } | sha256sum | cut -c 1-64
 }
@@ -164,7 +164,7 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # The pid file exists before the lock (9) is released. If this script is killed, the next one finds the daemon.
+  # The pid file exists before the lock is released. If this script is killed, the next one finds the daemon.
   read -r < <(
     write_pid_file "$1"
     echo 'written'

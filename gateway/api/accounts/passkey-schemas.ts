@@ -13,7 +13,7 @@ const credential = {
 }
 const clientDataJSON = base64Url(8192)
 
-/** JSON form of a new credential: `PublicKeyCredential.toJSON()`. Other fields of it are ignored. */
+/** JSON form of a new credential: `PublicKeyCredential.toJSON()`. All other fields are ignored. */
 export const NewCredentialSchema = Type.Object(
   {
     ...credential,

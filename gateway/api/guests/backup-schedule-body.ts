@@ -34,7 +34,6 @@ export function backupScheduleFields(defaults: string) {
   }
 }
 
-/** The backup schedule of a new container. */
 export const NewBackupScheduleSchema = Type.Object(backupScheduleFields('If omitted or 0: 24.'), {
   title: 'InitialBackupSchedule',
 })

@@ -98,7 +98,7 @@ async function batchCreate(
   }
 }
 
-/** Returns the different texts about the owner, the firewall and the backups of the new guests, for the audit log. */
+/** Returns the distinct texts about the owner, the firewall and the backups of the new guests, for the audit log. */
 const summariesOf = (planned: readonly PlannedCreation[]): string[] => [
   ...new Set(planned.map(({ summary }) => summary).filter(Boolean)),
 ]

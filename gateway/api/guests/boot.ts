@@ -49,7 +49,7 @@ export function bootRoute(fleet: Fleet): Route {
     path: '/containers/{id}/boot',
     name: 'changeBoot',
     subUser: 'allowed',
-    scope: reinstallScope, // a system booted from an image can access the whole disk
+    scope: reinstallScope, // needs the right to reinstall: a system booted from an image can access the whole disk
     bound: 'guest',
     audit: 'container.boot',
     tag: 'Containers',

@@ -144,7 +144,7 @@ function listOf(
   }
 }
 
-/** Hides deleted guests in queries that do not ask for their status. */
+/** Hides deleted guests, unless the query asks for guests with the status `deleted`. */
 function withoutDeleted(view: FleetView, query: ListQuery<GuestField>): ListQuery<GuestField> {
   const asksForThem = query.filters.some(({ field, value }) => field === 'status' && value === 'deleted')
   if (asksForThem || view.guestTable.countOf('status', 'deleted') === 0) return query

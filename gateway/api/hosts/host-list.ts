@@ -84,7 +84,7 @@ export class HostList {
   #readAll(caller: Principal): RenderedHost[] {
     const { view } = this.parts
     const hosts = view.hosts()
-    if (this.#cached.size > hosts.length) this.#cached.clear() // hosts were removed
+    if (this.#cached.size > hosts.length) this.#cached.clear() // the cache contains hosts that were removed
     return hosts.map((host) => this.#read(host, caller))
   }
 

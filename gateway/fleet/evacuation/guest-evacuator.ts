@@ -154,7 +154,7 @@ export class GuestEvacuator {
     const isThere = target !== undefined && findReported(target, evacuation.uuid) !== undefined
     if (view.findOperation(evacuation.id)?.operation.status === 'done') return this.#finish(evacuation)
     if (!this.#hasFailed(evacuation)) return
-    // A restore that could not be undone leaves a guest with the status `error`, which only its host can delete.
+    // A restore that could not be undone leaves a guest with the status `error`. Only the guest's host can delete it.
     if (isThere) return this.#finish(evacuation)
     if (target?.online || watched.isRemoved(evacuation.toHostId)) await this.#reinstate(evacuation)
   }

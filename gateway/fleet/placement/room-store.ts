@@ -31,7 +31,6 @@ export class RoomStore {
     return text ? (JSON.parse(text) as ReservedRoom) : undefined
   }
 
-  /** Adds changes to a transaction. */
   put(steps: Transaction, changes: RoomChanges): void {
     for (const [id, room] of changes)
       if (room) steps.hSet(this.key, id, JSON.stringify(room))

@@ -29,7 +29,7 @@ install_listed() {
   complete_interrupted
   is_consistent || remove_incomplete
   run 'installing the packages' apt_install
-  # The agent does not need lxc-net, a bridge with a DHCP server. If LXC existed before, other programs can need it.
+  # The agent does not need lxc-net, a bridge with a DHCP server. Other programs can need it if LXC existed before.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 

@@ -35,7 +35,7 @@ read_order() {
   end_attempts=24
 }
 
-# complete_upgrade ACTION
+# complete_upgrade ACTION: ends an upgrade or rollback that has succeeded, and reports the success
 complete_upgrade() {
   [ "$1" = --upgrade ] || rm -rf "$previous"
   end_pending

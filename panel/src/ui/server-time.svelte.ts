@@ -5,7 +5,6 @@ const minSkewMs = 30_000
 /** Interval in ms at which relative times are updated. */
 const tickMs = 30_000
 
-/** The time zone of the browser. */
 const browserZone = new Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** The clock and the time zone of the gateway, and the time zone of the times that the panel shows. */

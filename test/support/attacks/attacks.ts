@@ -1,6 +1,6 @@
 /*
  * Attacks by root inside a guest, as code for the guest's perl. Each attack prints its result. With `$hold`, the attack
- * keeps its resources after this until it is killed.
+ * then keeps its resources until it is killed.
  */
 
 const hold = `$| = 1; sub done { print "@_\\n"; sleep 600 if $hold }`

@@ -2,7 +2,6 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
-/** An answer in JSON. */
 export interface JsonAnswer {
   readonly status: number
   readonly body: unknown

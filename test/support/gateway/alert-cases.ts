@@ -60,7 +60,7 @@ export const normalState: Readonly<Record<string, string>> = {
   ...ofAll('berth_store_failovers_total', {}, steady(1)),
   ...ofAll('berth_lease_held', { lease: 'webhook-lease' }, steady(0)),
   [of('berth_lease_held', { lease: 'webhook-lease' })]: steady(1),
-  ...ofAll('berth_lease_held', { lease: 'drain-worker' }, steady(0)), // taken only while there is work
+  ...ofAll('berth_lease_held', { lease: 'drain-worker' }, steady(0)), // only held while there is work to do
   [of('berth_lease_epoch', { lease: 'webhook-lease' })]: steady(7),
   ...onHost('berth_host_up', steady(1)),
   ...onHost('berth_host_outdated', steady(0)),

@@ -105,7 +105,6 @@ export class FleetHost {
     return { code: status, out: stdout, err: stderr }
   }
 
-  /** Starts a command of the agent. */
   startAgentCommand(...args: string[]): ChildProcess {
     const [entry, ...rest] = this.#command(...args)
     return spawn(entry ?? '', rest, { stdio: 'ignore' })

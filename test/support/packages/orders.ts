@@ -39,7 +39,7 @@ export function writeOrder(gateway: SystemdMachine, host: SystemdMachine, { addr
     host.run('sh', '-c', `cat > ${directory}/${name} <<'END'\n${text}\nEND`)
 }
 
-/** Returns a command that runs the order of `writeOrder` to its end, in the unit berth-upgrade as the agent does. */
+/** Returns a command that runs the order from `writeOrder` to its end, in the unit berth-upgrade like the agent. */
 export function orderCommand(action: '--upgrade' | '--rollback', path = ''): string {
   const unit = 'systemd-run --quiet --collect --pipe --wait --unit=berth-upgrade'
   const script = '$(find /var/lib/berth/programs/agent/ -name install.sh)'

@@ -25,7 +25,7 @@ export interface InitialSettings extends Pick<GuestCreationRequest, 'settings' |
   readonly summary: string
 }
 
-/** Error codes of `planInitialSettings` that other requests of this kind do not have. */
+/** Error codes of `planInitialSettings`, for routes that create containers. */
 export const initialSettingErrors = ['not_found', 'backup_target_missing'] as const
 
 type SettingFields = Pick<CreateBody, 'owner_id' | 'firewall' | 'backup_schedule'>
