@@ -37,7 +37,7 @@ export class HostKeys {
 
   /** Reads the keys from the guest, and stores them. */
   async refresh(session: Session): Promise<void> {
-    const keys = parseHostKeys(await readKeyFiles(session, this.uuid).catch(() => '')) // without a key, ssh asks users
+    const keys = parseHostKeys(await readKeyFiles(session, this.uuid).catch(() => '')) // no keys: ssh asks its user
     const lines = keys.map((key) => `${this.alias} ${key}`)
     if (lines.length === 0 || lines.join() === this.known.join()) return
     const others = this.#lines().filter((line) => !this.#isOwn(line))

@@ -212,7 +212,7 @@ export class RedisProcess {
         realpath(this.#paths.directory),
       ])
       const [, name = '', state = ''] = /^\d+ \((.*)\) (\S) /s.exec(stat) ?? []
-      const names = ['flock', basename(this.options.program).slice(0, 15)] // the kernel cuts names like this: proc_pid_comm(5)
+      const names = ['flock', basename(this.options.program).slice(0, 15)] // the kernel's limit: proc_pid_comm(5)
       return cwd === directory && names.includes(name) && !['Z', 'X'].includes(state)
     } catch {
       return false
