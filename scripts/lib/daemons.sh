@@ -10,7 +10,7 @@ daemon_digest() {
   {
     (cd "$lib_dir" && find "dist/$1" package.json -type f ! -name '*.map' -print0 |
       sort -z | xargs -0 sha256sum)
-    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # files can be missing
+    cat "$lib_dir/.packages" "$(config_of "$1")" "$(environment_of "$1")" 2>/dev/null || true # optional environment
     ! runs_systemd || cat "$(unit_file "$1")"
   } | sha256sum | cut -c 1-64
 }
