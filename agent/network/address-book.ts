@@ -24,8 +24,8 @@ import { AddressPools } from './addresses/pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
 /**
- * Interval in ms at which the agent searches the host for addresses that an earlier agent left there. The search only
- * runs while no guest has an address.
+ * Interval in ms at which the agent searches the host for addresses of an earlier agent. While a guest has an address,
+ * the agent does not search.
  */
 const emptyMs = 20_000
 
@@ -90,7 +90,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Sets guests' IPv4 and IPv6 addresses on the host, one family even if the other fails. @throws the first failure */
+  /** Sets guests' addresses on the host, one family even if the other one fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
@@ -172,7 +172,7 @@ export class HostAddressBook implements AddressBook {
   }
 
   /**
-   * Finds, in the pool, the interface of each guest's public address. Leaves out addresses that are not in the pool.
+   * Looks up the interface of each guest's public address in the pool. Leaves out addresses that are not in the pool.
    */
   #placesOf(guests: readonly GuestNetwork[]): PlacedIpv4[] {
     const wanted = guests.flatMap(({ publicIpv4s }) => publicIpv4s)

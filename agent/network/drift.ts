@@ -1,6 +1,6 @@
 /**
  * Decides when a part of the host must be read in full again: after a change by another program, after a failed read,
- * and at intervals, because the watch can miss a change.
+ * and at intervals, because the netlink watch can miss a change.
  */
 export class Drift {
   #noted = true

@@ -17,7 +17,7 @@ const parallel = 8
 
 /**
  * Finds guests' public IPv4 addresses for which another computer on the segment answers. Runs in the background. IPv6
- * cannot be checked, because the filter drops the answers: packets from outside that have a guest's source address.
+ * is not checked: an answer would have a guest's address as its source, and the filter drops such packets.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()

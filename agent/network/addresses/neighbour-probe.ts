@@ -44,7 +44,7 @@ async function ask(ip: Ip, device: string, addresses: readonly string[]): Promis
   return answers
 }
 
-/** Plans commands that make the kernel probe the addresses, except permanent ones, which an operator has set. */
+/** Plans commands that make the kernel probe the addresses. Skips permanent neighbours, which an operator has set. */
 function planQuestions(addresses: readonly string[], known: readonly ShownNeighbour[], device: string): string[] {
   const by = new Map(known.map((neighbour) => [neighbour.dst, neighbour]))
   return addresses.flatMap((address) => {

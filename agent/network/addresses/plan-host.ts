@@ -168,7 +168,7 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // Answers at once. The default delay of 0.8 s lets others answer first, but only this host serves these guests.
+      // The host must answer for guests at once. The default delay of 0.8 s would let other computers answer first.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]

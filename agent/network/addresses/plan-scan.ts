@@ -28,7 +28,7 @@ export interface ScanFacts {
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** Text that the scan returns for addresses without an answer. */
+  /** Reason that the scan returns for addresses that did not answer. */
   readonly silence: string
 }
 

@@ -68,7 +68,7 @@ export class Bridge {
     return this.#ip.close()
   }
 
-  /** Announces the MAC of the bridge, guests' default gateway. A guest that was off the bridge can have a wrong MAC. */
+  /** Announces the bridge's MAC, because a guest that was off the bridge can have a wrong MAC for its gateway. */
   #announceGateway(): void {
     const { name, subnet } = this.options
     announceIpv4(name, subnet.gateway, this.#ended.signal, 2).catch(() => undefined)

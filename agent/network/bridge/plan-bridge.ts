@@ -17,7 +17,7 @@ const options = { forward_delay: 0, stp_state: 0, mcast_snooping: 0, no_linkloca
 
 /** Plans the ip(8) commands that create or correct the bridge. @returns [] if the bridge is correct */
 export function planBridge(bridge: string, subnet: Subnet, have: ObservedBridge | undefined): string[] {
-  // Without this MAC, the bridge would use the lowest MAC of its ports. This MAC changes as guests start and stop.
+  // Without this MAC, the bridge would use the lowest MAC of its ports, which changes as guests start and stop.
   const mac = macOf(subnet.gateway)
   const address = `address add ${subnet.gateway}/${subnet.prefixLength} dev ${bridge}`
   const up = `link set dev ${bridge} up`

@@ -67,8 +67,8 @@ class HostRules implements Rules {
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Deletes outdated connections from the kernel's table in the background, so that changes need not wait for this. An
-   * attach waits only if such a connection could lead to the wrong guest.
+   * Deletes outdated connections from the kernel's table in the background, so that a change need not wait for the
+   * deletion. An attach waits only if such a connection could lead to the wrong guest.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
@@ -234,7 +234,7 @@ class HostRules implements Rules {
     }
   }
 
-  /** Reads the tables only after changes by other programs, and at intervals, because the watch can miss a change. */
+  /** Reads the tables only after changes by other programs, and at intervals, because the watch can miss changes. */
   async #ensureTables(guests: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     if (!this.#drift.isDue) return this.#tables.adapt(guests)
     return this.#drift.look(async () => {

@@ -26,7 +26,7 @@ export const guestSets = {
   /** `public_in` maps a public address to its guest's address, and `public_out` a guest's address to a public one. */
   public_in: 'ip',
   public_out: 'ip',
-  /** Set of `source . destination` of one guest, for flows that the guest opens to itself through the host. */
+  /** Set of `source . destination`, two addresses of the same guest: flows from a guest to itself through the host. */
   self: 'ip',
   /** Maps `protocol . host port` to a guest's `address . port`. */
   ports: 'ip',

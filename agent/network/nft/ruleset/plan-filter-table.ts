@@ -17,9 +17,9 @@ export interface FilterTablePlan extends ClosedPlan {
 
 /**
  * Maximum number of tracked connections of one guest in each direction, over all its addresses. Without this limit, a
- * guest could fill the host's table of connections (262,144 by default). `ct count` takes milliseconds, because it
- * walks all connections that it counts. Therefore it runs only for one of `sampling` new connections, with a limit for
- * this fraction. When a guest exceeds the limit, all its new connections are dropped for a second.
+ * guest could fill the host's table of connections (262,144 by default). `ct count` walks all connections that it
+ * counts, which takes milliseconds. Therefore it runs for one of `sampling` new connections and counts only these. When
+ * a guest exceeds the limit, all its new connections are dropped for a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16

@@ -92,7 +92,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of a guest's elements. Elements of a MAC or address stay if another device also has it. */
+  /** Plans the removal of a guest's elements. An element stays if another device has the same MAC or address. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -198,7 +198,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists the guest's elements, except jumps to its firewall: adding these is slow, as nft reads all guests' chains. */
+/** Lists the guest's elements without the jumps to its firewall: to add a jump, nft slowly reads all guests' chains. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the stored hash may be wrong, because another program may have changed the tables before it was stored. */
+  /** True if the stored hash may be wrong: another program may have changed the tables before the hash was stored. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes that each element had counted at the last read. Rebuilt tables continue to count from these values. */
@@ -82,9 +82,8 @@ export class Tables {
 
   /**
    * Creates the note chains of the firewalls that `change` has set. The names of these chains contain hashes (see
-   * observed.ts). Their creation takes as long as `change`, so it is a separate method. Without note chains, the
-   * firewalls count as changed.
-   * @throws {CommandError}
+   * observed.ts). This takes as long as `change`, and callers can do it later. Firewalls without note chains count as
+   * changed. @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
     const index = this.#index
