@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates or replaces the nft table. An empty chain named after the rules' hash shows if it is up to date. */
+  /** Creates the nft table or replaces an old one. The table contains a chain whose name is the hash of its rules. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

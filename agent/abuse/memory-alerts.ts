@@ -20,7 +20,7 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes an alert at most once a minute, and when its guest ends. */
+/** Raises alerts for guests whose memory ran out. Writes an alert when its guest ends, and at most once a minute. */
 export class MemoryAlerts {
   /** By uuid: kills that the guest's alert does not contain yet, and time in ms at which the alert was last written. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()

@@ -163,7 +163,7 @@ export class AbuseMonitor {
     for (const { uuid } of records) this.#evidence.of(uuid).addCounts(counts.get(uuid) ?? noCounts, nowMs)
   }
 
-  /** Reads whether flows of suspects (see `isSuspect`) were answered. Begins with the suspect read longest ago. */
+  /** Reads the outcomes of suspects' flows (see `isSuspect`). Begins with the suspect whose last read is the oldest. */
   async #lookUp(records: readonly GuestRecord[]): Promise<void> {
     const { context, sensor } = this.parts
     const nowMs = context.now()
@@ -258,7 +258,7 @@ export class AbuseMonitor {
   #guestChanged(uuid: string, removed: boolean): void {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
-    // Forgets the behaviour that led to a stop. Otherwise it would lead to another stop when the guest runs again.
+    // Forgets the behaviour that led to a stop. Otherwise the same behaviour would lead to a second stop.
     else if (record.policy.abuse !== undefined) this.#evidence.find(uuid)?.forget()
   }
 }

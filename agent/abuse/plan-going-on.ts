@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * Maximum age in seconds of the last packet of a finding that continues. The maximum is 1.5 intervals between
- * evaluations if that is longer.
+ * A finding continues if its last packet is at most this many seconds old, or at most 1.5 intervals between evaluations
+ * if that is longer.
  */
 const freshSeconds = 15
 

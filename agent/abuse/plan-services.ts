@@ -16,7 +16,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   const targets = new Set(recent.map(({ target }) => target))
   const hourly = new Set(mail.map(({ target }) => target)).size
   const severity = levelOf(
-    // If port 25 is closed, mail reaches nobody. Sending it is not critical, so the guest need not be stopped.
+    // If port 25 is closed, mail reaches nobody. Sending mail is then not critical, so the guest need not be stopped.
     [
       'critical',
       !evidence.isMailClosed && (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),

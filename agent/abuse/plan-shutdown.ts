@@ -5,7 +5,7 @@ const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_me
 
 /** Time in ms without a finding after which the abuse of an alert counts as ended. */
 const overMs = 30_000
-/** Maximum age in ms of the last finding at the end of the grace period. If it is older, the guest is not stopped. */
+/** Maximum age in ms of the last finding at the end of the grace period. If the finding is older, no stop follows. */
 const endedMs = 20_000
 
 export interface ShutdownView {
