@@ -12,8 +12,8 @@ interface DesiredGroups {
 }
 
 /**
- * Writes a running guest's limits to its cgroups where they differ. The memory limit is written last, because only this
- * limit can be refused. If it is, the others are already in force.
+ * Writes a running guest's limits to its cgroups where they differ. The memory limit is written last, because the
+ * kernel can refuse only this limit. All other limits are then already in force.
  * @param group name of the cgroup, the same in every hierarchy
  * @returns true if any limit differed
  * @throws {BerthError} `memory_in_use` if the guest uses more than the new limit, even after reclaim
@@ -52,7 +52,7 @@ function writeMemory({ groupOf, values, limits }: DesiredGroups, version: Cgroup
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** Writes limits of cgroup v1. memsw (memory plus swap) is raised first or lowered last: memory must not exceed it. */
+/** Writes limits of cgroup v1. Memory must not exceed memsw (memory plus swap): memsw rises first or falls last. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has

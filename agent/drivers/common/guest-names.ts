@@ -8,8 +8,8 @@ export interface GuestNamesParts {
 }
 
 /**
- * Maps guest ids to names on the host. A name contains only the guest's id. An older guest that still runs can have had
- * the same id. Therefore each method checks which guest uses the name.
+ * Maps guest ids to names on the host. A name contains only the guest's id. An older guest with the same id can still
+ * be running. Therefore each method checks which guest uses the name.
  */
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}

@@ -12,7 +12,7 @@ export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** True if swap is charged to cgroups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /** True if cgroup v1 can limit the memory of sockets. It counts this memory only for cgroups with a limit. */
+  /** True if cgroup v1 can limit the memory of sockets. The kernel counts this memory only for cgroups with a limit. */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool. Undefined: not known. */
   readonly poolDevice?: string

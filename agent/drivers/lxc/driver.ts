@@ -129,7 +129,7 @@ export class LxcDriver implements Driver {
   }
 
   /**
-   * If the pool's disk is the agent's own loop device, sets a scheduler for it that shares its time among guests.
+   * If the pool's disk is the agent's own loop device, sets a scheduler that shares the disk's time among guests.
    * @returns warnings for the operator about host settings that weaken the separation of guests
    */
   ensureSeparation({ pool, loop_file: ownFile }: PoolPlace): string[] {

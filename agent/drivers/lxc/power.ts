@@ -74,7 +74,7 @@ export class LxcPower {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Calls `act`, which ends the guest. Does nothing if another guest uses the name: `machine` is then stopped. */
+  /** Calls `act`, which ends the guest. Does nothing if another guest has the name: `machine` has then ended. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return

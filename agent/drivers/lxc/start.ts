@@ -12,7 +12,7 @@ export interface LxcStartContext {
   readonly runtime: LxcRuntimeReader
   /** Arguments that set up the guest's namespace (support-files.ts). */
   readonly namespace: readonly string[]
-  /** Removes the mark that a hook left when the guest last ended (stopped-events.ts). */
+  /** Removes the mark file that a hook left when the guest last ended (stopped-events.ts). */
   readonly clearMark: (name: string) => void
 }
 

@@ -83,7 +83,7 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
-  /** Checks memory kills first, because the hook leaves the mark of a shutdown even if the guest's init was killed. */
+  /** Checks memory kills first: the hook leaves the mark file of a shutdown even if the guest's init was killed. */
   #causeOf(name: string): StopCause {
     const init = this.#known.get(name)?.pid
     if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'
@@ -112,7 +112,7 @@ export class StoppedEvents {
 
   /** Reports the guest's end after its monitor has ended. If the guest has only rebooted, watches it again instead. */
   async #report(name: string): Promise<void> {
-    // The watcher also calls this function after the agent has removed a mark. Then there is nothing to report.
+    // The watcher also calls this function after the agent has removed a mark file. Then there is nothing to report.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

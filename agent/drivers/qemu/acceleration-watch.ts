@@ -7,7 +7,7 @@ export interface AccelerationWatchOptions {
   readonly log: Logger
   /** Finds the acceleration. The default function starts a test guest of a few instructions. */
   readonly find?: () => Promise<Acceleration>
-  /** Interval between two checks; default 10 min. */
+  /** Interval in ms between two checks; default 10 min. */
   readonly everyMs?: number
   /** Time in ms between a failed check of kvm and the second check, which confirms the failure; default 10 s. */
   readonly confirmMs?: number

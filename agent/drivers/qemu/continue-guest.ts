@@ -23,7 +23,7 @@ export function isPausedByMove({ arriving, leaving }: RunPaths): boolean {
   return existsSync(arriving) || existsSync(leaving)
 }
 
-/** Marks a guest that its move is about to pause, or may have paused. Each later start then continues it. */
+/** Marks a guest that its move pauses soon, or may have paused. Each later start then continues the guest. */
 export function markLeaving({ leaving }: RunPaths): void {
   writeFileSync(leaving, '', { mode: 0o600 })
 }

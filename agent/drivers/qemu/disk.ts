@@ -15,8 +15,8 @@ import type { Instance } from './plan-seed.js'
 const gib = 1024 ** 3
 
 /**
- * Grows the guest's disk to at least this size. It never shrinks a disk.
- * @returns whether it grew
+ * Grows the guest's disk to at least this size. Never shrinks a disk.
+ * @returns true if the disk grew
  * @throws {BerthError} `volume_missing`
  */
 export async function growDisk(volume: string, bytes: number): Promise<boolean> {

@@ -12,7 +12,7 @@ export interface FreezingOptions {
   readonly log: Logger
   /** Time in ms within which a guest must answer a request to thaw; default 5 s. */
   readonly thawTimeoutMs?: number
-  /** Pause in ms before the first retry of a thaw; default 1 s. It doubles with each retry, up to ten times this. */
+  /** Pause in ms before the first retry of a thaw; default 1 s. Each retry doubles the pause, up to ten times this. */
   readonly pauseMs?: number
 }
 
@@ -96,7 +96,7 @@ export class FileSystemFreezer {
 }
 
 async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
-  writeFileSync(run.frozen, '', { mode: 0o600 }) // the mark comes first: after a crash, the next agent thaws the guest
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // first, so that the next agent thaws the guest after a crash
   let sent = false
   const freeze = withGuestAgent(
     run.agent,

@@ -40,7 +40,7 @@ export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimi
   return [telling, ...paths.filter((path) => path !== telling)]
 }
 
-/** Sets the limits of a cgroup. @returns whether any limit differed */
+/** Sets the limits of a cgroup. @returns true if any limit differed */
 export function writeGroupLimits(facts: GroupFacts, group: string, limits: GroupLimits): boolean {
   return resizeGroups(facts.cgroups, group, { limits, facts: limitFacts(facts) })
 }

@@ -19,7 +19,7 @@ export async function readMigration(
   return objectOf(await monitor.execute('query-migrate', undefined, timeoutMs)) ?? {}
 }
 
-/** Returns the state of a migration, as QEMU names it. Empty: there was none. */
+/** Returns the state of a migration, as QEMU names it. Empty: there was no migration. */
 export function stateOf(migration: Readonly<Record<string, unknown>>): string {
   const state = migration['status']
   return typeof state === 'string' ? state : ''

@@ -11,7 +11,7 @@ import { groupPrefix, type QemuPaths } from './paths.js'
 import { memoryMibOf } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Timeout of the monitor. A sample without the memory use is better than a late sample. */
+/** Timeout in ms of the monitor. A sample without the memory use is better than a late sample. */
 const monitorTimeoutMs = 500
 
 /** Reads the usage that the host counts for guests, and the memory and disk use that guests report. */

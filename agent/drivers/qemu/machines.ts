@@ -19,7 +19,7 @@ interface Machine {
   monitor?: QmpConnection
   /** True if the guest has shut down and its QEMU waits to be ended. */
   shutDown: boolean
-  /** Time of the last log entry for each event. It is used to limit the log: a guest can cause endless events. */
+  /** Time in ms of the last log entry for each event. Limits the log, because a guest can cause endless events. */
   readonly loggedMs: Map<string, number>
 }
 
@@ -37,11 +37,11 @@ export interface MachinesOptions {
   readonly log: Logger
 }
 
-/** Timeout of a command. Even with a tenth of a processor, QEMU answers in 100 ms. A busy host is slower. */
+/** Timeout in ms of a command. Even with a tenth of a processor, QEMU answers in 100 ms. A busy host is slower. */
 const commandTimeoutMs = 5000
 const lookIntervalMs = 1000
 const endTimeoutMs = 5000
-/** Minimum time between two log entries for the same event of a guest. */
+/** Minimum time in ms between two log entries for the same event of a guest. */
 const logPauseMs = 60_000
 
 const loggedEvents: Readonly<Record<string, string>> = {
@@ -212,7 +212,7 @@ export class Machines {
     for (const listener of this.#listeners) listener(uuid, cause)
   }
 
-  /** Waits for the guest's shutdown. @returns whether the guest has shut down within `timeoutMs` */
+  /** Waits for the guest's shutdown. @returns true if the guest has shut down within `timeoutMs` */
   waitForShutDown(name: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     const { runtime } = this.options
     return isSoWithin(() => this.hasShutDown(name) || runtime.read(name).state === 'stopped', options)

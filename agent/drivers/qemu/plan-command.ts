@@ -8,7 +8,7 @@ export interface CommandFacts {
   readonly acceleration: 'kvm' | 'tcg'
   readonly system: DiskSystem
   readonly media: readonly Medium[]
-  /** Set if the guest's memory arrives from another host. QEMU then waits for it, and the guest stays paused. */
+  /** Set if the guest's memory arrives from another host. QEMU then waits for the memory with a paused guest. */
   readonly arrival?: Arrival
 }
 

@@ -31,7 +31,7 @@ function planAcceleration(guest: LiveFacts, target: LiveTarget): string[] {
     return [`it runs with ${guest.acceleration}, but the target uses ${target.acceleration}`]
   if (guest.acceleration === 'kvm' && !isSame(guest.processor, target.processor))
     return [describeProcessors(guest.processor, target.processor)]
-  // The hash contains the MAC, which depends on the private address. `planNetwork` reports a different address.
+  // A different private address also changes the hash, because it changes the MAC. `planNetwork` reports this case.
   if (guest.devices !== target.devices && guest.nic.ipv4 === target.nic.ipv4)
     return ['it was started by another version of the agent, or the target cannot provide the same devices']
   return []

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { planIso } from './iso/plan-iso.js'
 import type { Seed } from './plan-seed.js'
 
-/** Size of the CD. A customer's user data has at most 256 KiB, and a third more in base64. */
+/** Size of the CD in bytes. A customer's user data has at most 256 KiB, and a third more in base64. */
 const seedBytes = 1024 * 1024
 
 /**

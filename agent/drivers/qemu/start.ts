@@ -35,7 +35,7 @@ export interface StartOrder {
   readonly signal: AbortSignal
   /** Called when the tap exists, which is before the guest runs. */
   readonly connected?: () => Promise<void>
-  /** Set if the guest's memory arrives from another host. QEMU then waits for it, and the guest is paused. */
+  /** Set if the guest's memory arrives from another host. QEMU then waits for the memory, and the guest is paused. */
   readonly arrival?: Arrival & ArrivedLaunch
 }
 
@@ -43,8 +43,8 @@ const settleTimeoutMs = 30_000
 
 /**
  * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Continues a guest that
- * its move has paused. Call this only on the host that owns the guest. An agent that was
- * killed can have left the program launch-machine.pl, which is about to start the guest. This function waits for it.
+ * its move has paused. Call this only on the host that owns the guest. If a killed agent left a launch-machine.pl that
+ * is about to start the guest, this function waits for it.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
  * then runs.
  */

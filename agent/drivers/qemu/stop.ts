@@ -16,8 +16,8 @@ export interface QemuStopContext {
 }
 
 /**
- * Interval at which the power button is pressed again. A guest that still boots ignores a press. Further presses do not
- * harm a guest that already shuts down.
+ * Interval in ms at which the power button is pressed again. A guest that still boots ignores a press. Further presses
+ * do not harm a guest that already shuts down.
  */
 const repeatMs = 5000
 const killTimeoutMs = 30_000

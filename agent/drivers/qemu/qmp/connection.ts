@@ -8,7 +8,7 @@ export type MachineEvent = Extract<QmpMessage, { kind: 'event' }>
 
 export interface ConnectionOptions {
   readonly path: string
-  /** Timeout of the connection, of QEMU's greeting and of commands without a timeout of their own. */
+  /** Timeout in ms of the connection, of QEMU's greeting and of commands without a timeout of their own. */
   readonly timeoutMs: number
   /** True for QEMU, which sends a greeting; false for the guest agent, which does not. */
   readonly greets: boolean
