@@ -42,7 +42,7 @@ export interface GuestImports {
   /** Forgets an import, because the creation of its guest has ended. Joins the caller's transaction. */
   end(id: string): void
   /**
-   * Copies the files of the original container into an empty volume, and makes its network services ignore eth0.
+   * Copies the files of the original container into an empty volume. Makes the copied network services ignore eth0.
    * @throws {BerthError} `import_refused`, `disk_too_small`; the signal's reason when aborted
    */
   copy(id: string, volume: string, step: Pick<StepContext<unknown>, 'report' | 'signal'>): Promise<void>

@@ -15,7 +15,7 @@ export async function importDisk(
   const { subject, input, signal } = step
   const record = store.get(subject.id)
   const { uuid } = record
-  if (await volumes.has(uuid)) return // `exchange` is the last part of this step
+  if (await volumes.has(uuid)) return // an earlier run completed this step: `exchange` is its last part
   if (await volumes.discardNext(uuid)) await awaitSettled(context, uuid, signal)
   await volumes.prepare(uuid, { empty: true }, volumeLimitOf(machines, record))
   const volume = volumes.nextPathOf(uuid)

@@ -46,7 +46,7 @@ function chooseUserIdSlot({ store, config }: Pick<GuestContext, 'config' | 'stor
   return slot
 }
 
-/** Gives each rule a new id, like a change of the firewall. */
+/** Gives each rule a new id, as a change of the firewall does. */
 function withIds(firewall: Firewall): Firewall {
   return { ...firewall, rules: firewall.rules.map((rule) => ({ ...rule, id: randomUUID() })) }
 }

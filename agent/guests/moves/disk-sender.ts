@@ -9,7 +9,7 @@ import type { Manifest } from './manifest.js'
 export interface SenderOptions {
   readonly transfers: Pick<GuestTransfers, 'send'>
   readonly uuid: string
-  /** Limit in Mbit/s. 0: unlimited. */
+  /** Maximum rate in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
   /** Called after each part with the bytes that this connection has sent. */
   readonly onSent: (bytes: number) => void

@@ -13,7 +13,7 @@ import { refuseShortTicket } from './ticket-key.js'
 /** Minimum time in ms for which the move's ticket must still be valid while the memory is sent. */
 const ticketNeededMs = 10 * 60_000
 
-/** Sends virtual machines while they run. Their memory passes through this agent: the transfer ends with the agent. */
+/** Sends virtual machines while they run. This agent passes their memory on, so the transfer ends with the agent. */
 export class LiveSender {
   readonly #pauses: LivePauses
 
@@ -72,7 +72,7 @@ export class LiveSender {
     return this.#pauses.get(step).atMs
   }
 
-  /** Sends the last changes of the disk and the rest of the memory. Then the target has the whole guest. */
+  /** Sends the last changes of the disk and the rest of the memory. Afterwards, the target has the whole guest. */
   async finish(step: Move): Promise<void> {
     const { deadline, memory } = this.#pauses.get(step)
     const { live, machine } = this.#find(step)

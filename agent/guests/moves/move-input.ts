@@ -11,13 +11,13 @@ export interface MoveInput {
   readonly ticket: string
   /** The key of the ticket, sealed. */
   readonly ticketKey: string
-  /** Limit in Mbit/s. 0: unlimited. */
+  /** Maximum rate of the transfer in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
   /** True if the guest is shut down before its disk is copied. Undefined in operations of older versions. */
   readonly offline?: boolean
   /** True if a running virtual machine moves without a shutdown. Undefined in operations of older versions. */
   readonly live?: boolean
-  /** Maximum expected duration in ms of the last part of the memory. Only with `live`. */
+  /** Maximum expected time in ms in which the last part of the memory is sent. Only with `live`. */
   readonly maxDowntimeMs?: number
 }
 

@@ -11,7 +11,7 @@ export interface MovedMapping {
 export interface PortFacts {
   /** True if the target has this address and is allowed to map its ports. */
   readonly hasAddress: (hostIp: string) => boolean
-  /** Takes the host ports of the mapping if they are free. @returns whether they were free */
+  /** Takes the host ports of the mapping if they are free. @returns true if they were free */
   readonly tryTake: (mapping: CheckedMapping) => boolean
 }
 

@@ -34,8 +34,8 @@ export interface ReceivedDisk {
 }
 
 /**
- * Records that a snapshot is complete and durable. Removes, from the record, the rounds that it replaces. The caller
- * deletes their snapshots.
+ * Records that a snapshot is complete and durable. Removes the rounds that this snapshot replaces from the record. The
+ * caller deletes the snapshots of these rounds.
  */
 export function noteReceived(store: GuestStore, uuid: string, moveId: string, disk: ReceivedDisk): void {
   store.changes.transaction(() => {

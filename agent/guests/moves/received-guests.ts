@@ -89,7 +89,7 @@ export class ReceivedGuests {
     const { store, volumes, machines } = this.parts.context
     const record = store.get(uuid)
     const limitBytes = volumeLimitOf(machines, { ...record, ...document, spec: { ...record.spec, limits } })
-    // Before its rollback to an older agent, the source may have begun a live move, whose process uses the volume.
+    // If the source began a live move before its rollback to an older agent, the process of that move uses the volume.
     await machines.driverOf(record).kill(machines.of(record))
     await volumes.prepare(uuid, { snapshot }, limitBytes)
     await volumes.exchange(uuid)

@@ -7,7 +7,7 @@ import type { GuestContext } from '../context.js'
 type KeyContext = Pick<GuestContext, 'config' | 'logins'>
 
 /**
- * Returns the agent's present key, sealed. The move needs it for the ticket, even after the agent has renewed its key.
+ * Returns the agent's present key, sealed. The move needs this key for the ticket, even after a renewal of the key.
  * @throws {BerthError} `key_renewed` if the ticket was issued for an earlier key
  */
 export function sealTicketKey({ config, logins }: KeyContext, uuid: string, ticket: string): string {

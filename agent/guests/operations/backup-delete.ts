@@ -9,7 +9,7 @@ interface DeleteInput extends TargetInput {
   backupId: string
 }
 
-/** Deletes a backup. The guest can be deleted, or on another host. In these cases, only the target lists the backup. */
+/** Deletes a backup. If the guest was deleted or moved to another host, only the target lists the backup. */
 export function backupDeleteKind(
   context: Pick<BackupContext, 'store' | 'backups' | 'targets'>,
 ): OperationKind<'backupDelete', DeleteInput> {

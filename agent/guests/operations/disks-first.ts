@@ -36,7 +36,7 @@ export class DisksFirst {
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
       await yieldWhile(Promise.allSettled(this.#inWork)) // during the wait, other operations can run
-      await nextTurn() // creations that have just begun or ended a step call `prepare` in this turn
+      await nextTurn() // creations that have just begun or ended a step call `prepare` in this turn of the event loop
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

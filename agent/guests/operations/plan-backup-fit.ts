@@ -9,8 +9,8 @@ const kindNames = { lxc: 'container', kvm: 'virtual machine' } as const
 export type RestoredGuest = Pick<GuestRecord['spec'], 'virtualization' | 'limits'>
 
 /**
- * Checks the known facts about a backup before it is fetched. Backups of older versions do not record their kind. For
- * these, the drivers check the fetched data.
+ * Checks the known facts about a backup before it is fetched. Backups of older versions do not record the kind of their
+ * guest. For these backups, the drivers check the fetched data.
  * @throws {BerthError} `unsupported`, `disk_too_small`
  */
 export function checkBackupFits(
@@ -18,7 +18,7 @@ export function checkBackupFits(
   { sizeBytes, virtualization: kind }: Pick<BackupSize, 'sizeBytes' | 'virtualization'>,
 ): void {
   if (kind !== undefined && kind !== virtualization) throw otherKind(kind, virtualization)
-  // Rounding down gives the disk size: it is in whole GiB, and the backup's other files only have some MiB.
+  // The backup's other files have only some MiB. Rounding down to GiB therefore gives the size of the disk.
   const neededGb = Math.floor(sizeBytes / gib)
   if (virtualization === 'kvm' && neededGb > limits.diskGb) throw diskTooSmall(neededGb)
 }

@@ -90,7 +90,7 @@ function scheduleOf(wire: WireSchedule | undefined): SnapshotSchedule {
   return { enabled, intervalHours, time, retention, createdBy, lastRunMs, nextRunMs, firstDay }
 }
 
-/** The gateway sends the target of the schedule, because the recorded time of its last change is 0. */
+/** The time of the target's last change is recorded as 0, so that the gateway sends the target of the schedule. */
 function backupScheduleOf({ backupSchedule }: Guest): GuestRecord['backupSchedule'] {
   if (!backupSchedule) return noBackupSchedule
   return { ...scheduleOf(backupSchedule), targetId: backupSchedule.targetId, targetChangedAtMs: 0, target: '' }

@@ -42,8 +42,8 @@ export class StartGate {
 }
 
 /**
- * Returns a gate that waits if no gateway has compared the owners since the last boot of the host. A restart of the agent
- * does not open it.
+ * Returns a gate that waits if no gateway has compared the owners since the last boot of the host. A restart of the
+ * agent does not open the gate.
  * @param bootId id of the present boot, from the kernel
  */
 export function openStartGate(db: Database, bootId: string, waitMs: number): StartGate {

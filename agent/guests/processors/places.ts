@@ -73,8 +73,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * After a change of the host's processors, replaces the processors of guests with an offline one or a wrong number.
-   * @returns uuids of these guests
+   * After a change of the host's processors, chooses new processors for guests that have an offline processor or a
+   * wrong number of processors. @returns uuids of these guests
    */
   #followHost(): string[] {
     const online = this.readOnline()

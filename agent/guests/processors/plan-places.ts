@@ -33,7 +33,7 @@ export function planPlace(vcpuMilli: number, online: readonly number[], loads: L
 }
 
 /**
- * Plans the move of one guest from the most loaded processor to the least loaded one. It chooses the guest whose move
+ * Plans the move of one guest from the most loaded processor to the least loaded one. Chooses the guest whose move
  * makes the loads of these two processors as equal as possible.
  * @returns undefined if no move helps
  */

@@ -13,8 +13,8 @@ interface Input {
 }
 
 /**
- * True if a guest has the template's image as its CD, or if an unfinished operation needs it. Such an operation creates
- * a guest, a disk or a boot source from the image.
+ * True if a guest has the template's image as its CD, or if an unfinished operation needs the image. Such an operation
+ * creates a guest, a disk or a boot source.
  */
 export function isImageUsed({ operations, guests }: Stores, templateId: string): boolean {
   if (guests.list().some(({ boot }) => boot.mode === 'cdrom' && boot.image === templateId)) return true

@@ -133,7 +133,7 @@ export class ScheduledRuns {
   }
 }
 
-/** True if runs are skipped. Otherwise, equal snapshots of a suspended guest would replace older ones. */
+/** True if the guest's runs are skipped. Snapshots of a suspended guest would only replace older, equal ones. */
 function isHeld(record: GuestRecord): boolean {
   return (
     ['error', 'deleting', 'creating'].includes(record.status) ||

@@ -13,7 +13,7 @@ const maxFirewallLength = 32 * 1024
 /** Maximum length of a recorded firewall before its compression. */
 const maxPlainLength = 4 * 1024 ** 2
 
-/** Returns a guest's settings as text for the note of a backup. If it is too long, omits all port mappings. */
+/** Returns a guest's settings as text for the note of a backup. If the text is too long, omits all port mappings. */
 export function encodeSettings(record: GuestRecord): string {
   const text = encode(record)
   return text.length <= maxLength ? text : encode({ ...record, portMappings: [] })
@@ -29,7 +29,7 @@ export function decodeSettings(backupId: string, text: string | undefined): Back
   }
 }
 
-/** Returns a firewall as text for the note of a backup. If it is too long, omits descriptions, or blocks all traffic. */
+/** Returns a firewall as text for a backup's note, if necessary without descriptions, or one that blocks everything. */
 export function encodeFirewall(firewall: Firewall): string {
   const rules = firewall.rules.map((rule) => ({ ...rule, description: '' }))
   const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }

@@ -9,8 +9,8 @@ import { thawGuest } from './thaw.js'
 const freezeTimeoutMs = 500
 
 /**
- * Runs `work` while the guest is frozen. If the guest cannot be frozen, `work` runs nevertheless. Its result is
- * returned even if the guest does not thaw immediately.
+ * Runs `work` while the guest is frozen. If the guest cannot be frozen, `work` runs nevertheless. Returns the result of
+ * `work` even if the guest does not thaw immediately.
  */
 export async function whileFrozen<T>(
   context: Pick<GuestContext, 'machines' | 'log'>,
