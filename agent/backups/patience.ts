@@ -4,8 +4,8 @@ import { readComplaint } from './plan-failure.js'
 const breakMs = 60_000
 
 /**
- * Limits the time for which failures of a target are tolerated. restic itself would retry for 15 minutes after a
- * failure. It reports each failure in a line of its output.
+ * Limits the time for which failures of a target are tolerated. restic would retry for 15 minutes after a failure.
+ * restic reports each failure in a line of its output.
  */
 export class Patience {
   #sinceMs: number | undefined

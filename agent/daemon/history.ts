@@ -18,7 +18,7 @@ export interface HistorySources {
   readonly feed: MetricsFeed
 }
 
-/** Opens the history of usage in the state directory. It reuses samples that the agent takes for other purposes. */
+/** Opens the history of usage in the state directory. The history reuses samples that the agent takes anyway. */
 export function openHistory({ host, domain, config, feed }: HistorySources): UsageHistory {
   const { store, now, log } = domain.context
   return new UsageHistory({

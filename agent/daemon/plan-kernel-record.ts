@@ -23,7 +23,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Records a change. `before` becomes the recorded original value if no agent has written it. */
+/** Records a change. `before` becomes the recorded original value if no agent has written the setting yet. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,

@@ -8,7 +8,7 @@ import { lockState } from '../state/lock.js'
 /**
  * Shuts down all running guests, each within its driver's `stop_timeout_seconds`. Does not change the journal, so that
  * the agent starts the same guests after the boot.
- * @throws {BerthError} `already_running` while the agent runs: otherwise it would report that the guests ended by
+ * @throws {BerthError} `already_running` while the agent runs, because the agent would report that the guests ended by
  * themselves
  * @throws the first failure of a guest, after all others have ended
  */

@@ -1,6 +1,6 @@
 import { figuresOf, type Figures } from './plan-series.js'
 
-/** A reading of counters. Counters only grow as long as `life` stays the same. When `life` changes, they start at 0. */
+/** A reading of counters, which only grow while `life` stays the same. After a change of `life`, they start at 0. */
 export interface Reading {
   readonly atMs: number
   /** Identifies one run of the guest or the host: it differs after each start. */
@@ -15,8 +15,8 @@ export interface Reading {
 }
 
 /**
- * Minimum and maximum time in ms between two readings. Counters advance in steps, which distort the rates of a shorter
- * time. The average over a longer time would not be that of the minute.
+ * Minimum and maximum time in ms between two readings. Counters advance in steps, so the rates over a shorter time
+ * would be wrong. An average over a longer time would not be that of the minute.
  */
 const [shortestMs, longestMs] = [1000, 120_000]
 

@@ -89,7 +89,7 @@ export function planContent(entry: Recipe): ContentStep[] {
 
 export function planIdentity(): ContentStep[] {
   return [
-    // systemd creates an id if the file is empty. If the file is missing, it also applies presets (machine-id(5)).
+    // systemd creates an id if this file is empty. If it is missing, systemd also applies presets (machine-id(5)).
     file('etc/machine-id', ''),
     { op: 'remove', path: 'var/lib/dbus/machine-id' },
     { op: 'remove', path: 'etc/hostname' },

@@ -41,7 +41,7 @@ export interface ForeignMapping {
 /** Description of a container, from its foreign configuration. Undefined values are not configured. */
 export interface ForeignContainer {
   readonly name: string
-  /** Reason why the container must not be imported now. Undefined: it may be. */
+  /** Reason why the container must not be imported now. Undefined: the import is allowed. */
   readonly refusal?: string
   readonly vcpuMilli?: number
   readonly ramMb?: number

@@ -28,7 +28,7 @@ export async function serveImports(imports: Imports, runDir: string, log: Logger
   await rm(path, { force: true })
   const server = createServer((request, response) => void answer(imports, request, response, log))
   const listening = once(server, 'listening')
-  const umask = process.umask(0o177) // other parts of the agent must not create files with it
+  const umask = process.umask(0o177) // other parts of the agent must not create files with this umask
   server.listen(path) // creates the socket before it returns
   process.umask(umask)
   await listening

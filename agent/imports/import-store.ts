@@ -40,7 +40,7 @@ interface Row {
   readonly revision: number
 }
 
-/** Number of imports that are kept. Those that wait or run are kept in any case. */
+/** Number of the newest imports that are kept. Imports that wait or run are always kept. */
 const kept = 200
 
 /**

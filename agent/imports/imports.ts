@@ -50,7 +50,7 @@ export interface ImportProgress {
 const mostImports = 100
 const duTimeoutMs = 30 * 60_000
 
-/** Imports of containers of this host, which become guests. The original containers are only read. */
+/** Imports containers of this host as guests. The original containers are only read. */
 export class Imports implements GuestImports {
   readonly store: ImportStore
 

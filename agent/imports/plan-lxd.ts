@@ -235,7 +235,7 @@ function parsePorts(list: string): number[] | undefined {
 
 type Pair = readonly [host: number, container: number]
 
-/** Several ports of the host can lead to one port of the container. */
+/** Pairs ports of the host with ports of the container. Several ports of the host can lead to one of the container. */
 function pairPorts(from: readonly number[], to: readonly number[]): Pair[] | undefined {
   if (to.length === from.length) return from.map((port, at) => [port, to[at]!])
   return to.length === 1 && from.length <= maxListed ? from.map((port) => [port, to[0]!]) : undefined

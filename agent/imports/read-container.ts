@@ -11,7 +11,7 @@ import { planProxmox, planRootPath } from './plan-proxmox.js'
 /** A container as it was found on the host. */
 export interface FoundContainer {
   readonly foreign: ForeignContainer
-  /** Directory of its files, or their archive, without symbolic links. */
+  /** Directory of the container's files, or their archive, without symbolic links. */
   readonly path: string
   readonly isArchive: boolean
 }
@@ -40,7 +40,7 @@ async function readArchive({ container }: ImportRequest): Promise<FoundContainer
   return { foreign: { ...describeDirectory(path), name }, path, isArchive: true }
 }
 
-/** A description, and the place where the files usually are. Undefined: they are not in a directory. */
+/** A container's description, and the directory where its files usually are. Undefined: they are not in a directory. */
 interface Described {
   readonly foreign: ForeignContainer
   readonly path: string | undefined
@@ -58,7 +58,7 @@ function describeDirectory(path: string): ForeignContainer {
 }
 
 interface LxdPlaces {
-  /** Possible paths of the client. */
+  /** Possible paths of the client program. */
   readonly clients: readonly string[]
   /** Directories with the storage pools. */
   readonly pools: readonly string[]
@@ -110,7 +110,7 @@ async function readConfig(path: string): Promise<unknown> {
   }
 }
 
-/** Finds the directory of a container in the storage pools. Pools of block devices have it only while it runs. */
+/** Finds a container's directory in the storage pools. Pools of block devices have it only while the container runs. */
 async function findPooled(container: string, { pools }: LxdPlaces): Promise<string | undefined> {
   for (const directory of pools)
     for (const pool of await readdir(directory).catch(() => [])) {

@@ -21,7 +21,7 @@ export interface UpgradeParts {
   readonly packages: AgentPackages
   /** @throws {BerthError} if another version must not be installed at present */
   readonly refuse: () => void
-  /** Returns the trusted CA with this fingerprint, in PEM. Default: the CA that issued the host's certificate. */
+  /** Returns the trusted CA with this fingerprint, or else the CA that issued the host's certificate. Both in PEM. */
   readonly readAuthority: (fingerprint: string) => string
 }
 

@@ -24,7 +24,7 @@ export interface ChangesOptions {
 
 /**
  * Numbers every visible change and notifies listeners after the commit. All writes to tables that watchers see must use
- * `transaction`. They must call `record` for each changed row, and store the returned revision in the row.
+ * `transaction`. For each changed row, the writer calls `record` and stores the returned revision in the row.
  */
 export class Changes {
   /** Identifies this journal. Revisions (change numbers) from journals with different epochs cannot be compared. */

@@ -1,7 +1,7 @@
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 
-/** A clock that knows if its time may be wrong. As long as it may be wrong, the time changes no policy. */
+/** A clock that knows whether its time may be wrong. While the time may be wrong, it changes no guest's policy. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
 /** True if the guest's suspension has an end that has passed. False while the clock may be wrong. */

@@ -51,7 +51,7 @@ export function parseScheduler(text: string): string | undefined {
 }
 
 /**
- * Sets the scheduler. If necessary, the kernel loads the scheduler's module, even if it does not list the scheduler
+ * Sets the scheduler. The kernel loads the scheduler's module if necessary, even if sysfs does not list the scheduler
  * yet.
  * @returns true if the disk now has the scheduler
  */

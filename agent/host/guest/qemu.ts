@@ -70,7 +70,7 @@ export async function readQemuVersion(): Promise<string> {
   return /version (\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1] ?? '0.0'
 }
 
-/** Returns the reason why this host cannot run virtual machines. Undefined: it can. */
+/** Returns the reason why this host cannot run virtual machines. Undefined: the host can run them. */
 export function findQemuHindrance(): string | undefined {
   const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }
   const missing = Object.entries(needed).find(([program]) => !isExecutable(program))

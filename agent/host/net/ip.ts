@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // The marker ends an answer. With `link show` as marker, ip would show no addresses for the rest of the batch.
+    // This command marks the end of an answer. `link show` is unsuitable: ip would show no addresses any more.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)

@@ -3,7 +3,7 @@ import { readGroupPids, type CgroupLayout } from './cgroup.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Makes the kernel do a slow wait in advance. The first move of a process into a cgroup takes 5 to 20 ms, because every
+ * Makes the kernel do a slow wait in advance. A process's first move into a cgroup takes 5 to 20 ms, because every
  * processor must pass the scheduler. A move soon after another one does not wait (kernel/rcu/sync.c,
  * cgroup_attach_lock()). A caller that will start a guest can therefore let the wait run in parallel with other work.
  */

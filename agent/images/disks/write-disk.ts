@@ -21,7 +21,7 @@ const partitions = { core: 2048, root: 4096 } as const
 
 /**
  * Writes a disk with a GUID partition table, GRUB for a BIOS, and the tree as its last partition, which growpart can
- * enlarge. It needs neither a loop device nor a mount, because mke2fs can write at an offset.
+ * enlarge. Needs neither a loop device nor a mount, because mke2fs can write at an offset.
  * @throws {CommandError}
  */
 export async function writeDisk(parts: DiskParts): Promise<void> {
