@@ -22,7 +22,7 @@ export interface MemoryAlertParts {
 
 /** Raises alerts for guests whose memory ran out. Writes an alert when its guest ends, and at most once a minute. */
 export class MemoryAlerts {
-  /** By uuid: kills that the guest's alert does not contain yet, and time in ms at which the alert was last written. */
+  /** For each guest (uuid): kills that its alert does not contain yet, and time in ms of the alert's last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 

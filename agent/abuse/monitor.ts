@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** The kernel's default time in seconds until it forgets an unanswered flow. `ageMsOf` computes flows' ages with it. */
+/** Seconds after which the kernel by default forgets an unanswered flow. `ageMsOf` computes flows' ages from them. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a sampled packet to its report. Older samples are ignored, because the packet's address may

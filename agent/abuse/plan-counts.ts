@@ -35,7 +35,7 @@ export const noCounts: PacketCounts = {
   amplified: new Map(),
 }
 
-/** Returns the increase since `before`. If a counter is lower than in `before`, it was reset after `before`. */
+/** Returns the increase since `before`. A counter that is lower than in `before` was reset in the meantime. */
 export function planGrowth(before: PacketCounts, now: PacketCounts): PacketCounts {
   const { amplified } = now
   const numbers = Object.entries(now).filter((entry): entry is [string, number] => typeof entry[1] === 'number')

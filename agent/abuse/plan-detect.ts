@@ -54,8 +54,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest would cause a finding, supposing that all its flows with an unknown outcome had failed. Their
- * outcome must then be read from the connection tracking table, because sampled packets do not show it.
+ * True if the guest would cause a finding if all its flows with an unknown outcome had failed. The outcomes of these
+ * flows must then be read from the connection tracking table, because sampled packets do not show them.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

@@ -61,8 +61,8 @@ export class AbuseShutdown {
   }
 
   /**
-   * Stops the guest because of abuse. The decision is stored with the alert, so that it is carried out even if the
-   * agent crashes.
+   * Stops the guest because of abuse. The decision is stored with the alert, so that the stop follows even if the agent
+   * crashes.
    */
   async #stop(alert: AlertRecord): Promise<void> {
     const { context, policy } = this.parts

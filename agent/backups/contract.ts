@@ -32,7 +32,7 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Length of the large files minus the space that they take, because of holes and shared data. Default: 0. */
+  /** Bytes that large files save by holes and shared data: their length minus their space on the disk. Default: 0. */
   readonly savedBytes?: number
   /** Bytes that a restore needs temporarily to make files share data again. Undefined in backups of older versions. */
   readonly movedBytes?: number
@@ -44,7 +44,7 @@ export interface BackupNote {
   readonly resolvers?: readonly string[]
   /** `BackupSettings` of the protocol in base64. Undefined in backups of older versions. */
   readonly settings?: string
-  /** Firewall of the guest, as `encodeFirewall` returns it. Undefined: it had none, or an older version made the backup. */
+  /** Guest's firewall in the form of `encodeFirewall`. Undefined: no firewall, or a backup of an older version. */
   readonly firewall?: string
 }
 

@@ -10,7 +10,7 @@ import type { Restic } from './restic.js'
 /** Timeout in ms of commands that send or receive a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/** Name of the layout file (holes and shared data of files). It is next to the tree, on the host and in the backup. */
+/** Name of the file that describes holes and shared data. The file is next to the tree, on the host and in backups. */
 export const layoutName = 'layout'
 
 interface FetchContext extends Omit<FetchedBackup, 'id'> {

@@ -92,7 +92,7 @@ function skipDescription(fields: Fields): void {
 /** Number of fields of a range in a layout, by the range's letter: hole (H), compressed (C) or shared data (S). */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
-/** Decodes a name. Returns undefined if it is not valid UTF-8, because it could not be passed to a program. */
+/** Decodes a name. Returns undefined for invalid UTF-8, because such a name cannot be passed to a program. */
 function decodeName(bytes: string): string | undefined {
   const text = Buffer.from(bytes, 'latin1').toString()
   return Buffer.from(text).toString('latin1') === bytes ? text : undefined

@@ -4,10 +4,10 @@ import type { BackupNote, StoredBackup } from './contract.js'
 /** Files that a run of restic needs in its working directory. The keys are names, the values are contents. */
 export type RunFiles = Readonly<Record<string, string>>
 
-/** Parameters that give restic access to a repository. Its arguments never contain secrets. */
+/** Parameters that give restic access to a repository. The arguments never contain secrets. */
 export interface ResticPlan {
   readonly args: readonly string[]
-  /** Environment of the process. It contains secrets, but only root can read it. */
+  /** Environment of the process, which contains secrets. Only root can read it. */
   readonly env: Readonly<Record<string, string>>
   readonly files: RunFiles
 }
@@ -68,7 +68,7 @@ function planS3(place: S3Place, { name, at, secret }: RunPlace): ResticPlan {
   }
 }
 
-/** Returns the ssh command. It ignores the host's ssh configuration, and accepts only the server's known host key. */
+/** Returns an ssh command that ignores the host's ssh configuration and accepts only the server's known host key. */
 function sshCommand({ host, port, user }: SftpPlace, place: string): string {
   const options = [
     'BatchMode=yes',

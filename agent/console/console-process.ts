@@ -21,7 +21,7 @@ const errorFile = 'console.log'
 
 /** Connects to the console process, which holds the consoles of a host. */
 export interface ConsoleConnections {
-  /** Connects. Starts the process first if it is not running. @throws {BerthError} `agent_error` */
+  /** Connects to the console process, which it starts first if necessary. @throws {BerthError} `agent_error` */
   connect(): Promise<Socket>
 }
 

@@ -12,7 +12,7 @@ export interface ObservedGuest {
   readonly state: ObservedState
   /** Host pid of the guest's first process (LXC) or of QEMU; undefined if the guest is not running. */
   readonly pid?: number
-  /** Start time of the process, field 22 of /proc/pid/stat. It distinguishes a reused pid. */
+  /** Start time of the process, field 22 of /proc/pid/stat. A later process with this pid has another one. */
   readonly startTime?: number
 }
 
@@ -130,7 +130,7 @@ export interface LiveMoves {
   /** Describes a running guest. @throws {BerthError} `offline_required` if it cannot move while it runs */
   describe(machine: Machine): Promise<string>
   /**
-   * Lists the reasons why a guest with these facts cannot continue on this host. Empty: it can.
+   * Lists the reasons why a guest with these facts cannot continue on this host. Empty: the guest can continue.
    * @throws {BerthError} `bad_stream`
    */
   findObstacles(machine: Machine, facts: string): Promise<string[]>

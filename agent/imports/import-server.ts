@@ -15,12 +15,10 @@ export function importSocketOf(runDir: string): string {
 const maxBodyBytes = 64 * 1024
 
 /**
- * Receives imports from `berth-agent import` on this host. They are not part of the protocol for gateways, because they
- * name paths of the host. The requests:
- *
+ * Receives imports from `berth-agent import` on this host. These requests are not part of the protocol for gateways,
+ * because they name paths of the host. The requests:
  * - `POST /plan` and `POST /imports`, with an `ImportRequest`
  * - `GET /imports/ID` and `DELETE /imports/ID`
- *
  * @returns a function that closes the socket
  */
 export async function serveImports(imports: Imports, runDir: string, log: Logger): Promise<() => Promise<void>> {

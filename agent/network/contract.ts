@@ -126,7 +126,7 @@ export interface AddressBook {
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Makes the host's addresses, routes and neighbours match all guests' settings. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /** Applies a guest's addresses on the host and, if it runs, inside it. Removes its former addresses. Idempotent. */
+  /** Applies a guest's addresses on the host and inside a running guest. Removes former addresses. Idempotent. */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */

@@ -13,8 +13,8 @@ const revokedFreshMs = 1000
 /** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits of connections without a proven identity. They are high, because after its restart, a gateway connects at once
- * for all consoles of a host.
+ * Limits of connections without a proven identity. The limits are high, because after its restart, a gateway connects
+ * at once for all consoles of a host.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 

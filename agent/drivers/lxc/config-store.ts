@@ -27,7 +27,7 @@ export class LxcConfigStore {
   }
 
   /**
-   * Writes the configuration if it differs. The guest reads it at its next start or reboot.
+   * Writes the configuration if its content changes. The guest reads the configuration at its next start or reboot.
    * @returns true if it was written
    */
   async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration. Other methods ignore it immediately. A later `write` waits until it is removed. */
+  /** Removes the configuration. Other methods ignore it from now on. A later `write` waits until the removal ends. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)

@@ -25,7 +25,7 @@ export async function readHostFacts(): Promise<LxcHostFacts> {
 
 /**
  * True if guests can have AppArmor profiles. This requires apparmor_parser in addition to the kernel's support, because
- * LXC loads the profiles with this program. Without it, no guest would start.
+ * LXC loads the profiles with this program. Without the program, no guest would start.
  */
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false

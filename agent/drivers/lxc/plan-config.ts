@@ -148,8 +148,8 @@ function planLxcfsMount(directory: string, entry: string): string {
 }
 
 /**
- * Plans mounts of device nodes, because the guest cannot create nodes. They are `optional`, so that the guest starts
- * even if the kernel module was unloaded.
+ * Plans mounts of device nodes, because the guest cannot create nodes. The mounts are `optional`, so that the guest
+ * starts even if the kernel module was unloaded.
  */
 function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: ConfigFacts): string[] {
   const mounts = devices.map((device) => {
@@ -217,8 +217,8 @@ function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: 
 }
 
 /**
- * Sets IPv6 addresses by a hook, with the same commands as for running guests. lxc's own settings cannot set lifetimes.
- * They also leave an address tentative for a second, in which no service can bind to it.
+ * Sets IPv6 addresses by a hook, with the same commands as for running guests. lxc's own settings cannot set lifetimes,
+ * and leave an address tentative for a second, in which no service can bind to the address.
  */
 function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
   if (ipv6Addresses.length === 0) return []

@@ -6,7 +6,7 @@ import { stopGuest, type LxcStopContext } from './stop.js'
 export interface StopAllContext extends LxcStopContext {
   readonly configs: LxcConfigStore
   readonly namePrefix: string
-  /** Removes the mark file of an ended guest. If it stayed, the agent would report that the guest ended by itself. */
+  /** Removes the mark file of an ended guest. Otherwise the agent would report that the guest ended by itself. */
   readonly clearMark: (name: string) => void
 }
 

@@ -54,7 +54,7 @@ export class StoppedEvents {
     this.#timer.unref()
   }
 
-  /** Adds a listener. The first listener also gets the ends of guests that ended before it was added. */
+  /** Adds a listener. The first listener is also called for guests that ended before it was added. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.#listMarks()) void this.#check(name)

@@ -36,9 +36,9 @@ exec /bin/chmod g-w "$@"
 
 /**
  * Hook that lxc runs as root on the host after a guest has ended and its groups and interface are removed. If the guest
- * powered off, the hook leaves a mark for the agent: an empty file with the guest's name. If the guest reboots, the
- * hook starts a process that will start the guest again. The hook then fails, so that lxc stops. lxc 5.0.2 must not
- * reboot a guest itself, because it would lose lxc.rootfs.options, and with them idmap and nodev.
+ * powered off, the hook leaves a mark file for the agent: an empty file with the guest's name. If the guest reboots,
+ * the hook starts a process that will start the guest again. The hook then fails, so that lxc stops. lxc 5.0.2 must not
+ * reboot a guest itself: the rebooted guest would lack lxc.rootfs.options, and with them idmap and nodev.
  */
 const stoppedHook = `#!/bin/sh
 # marks-directory lxc-path name
@@ -108,8 +108,8 @@ keyctl errno 38
 ${subvolumeCalls}`
 
 /**
- * Returns the arguments of start-guest.pl that set up guests' namespaces. They contain no characters that are special
- * in a shell.
+ * Returns the arguments of start-guest.pl that set up guests' namespaces. The arguments contain no characters that are
+ * special in a shell.
  */
 export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))

@@ -17,7 +17,7 @@ const groupAccess = 0o060
 
 /**
  * Returns kvm if the processor supports it and a test guest runs with it. The test guest is needed because /dev/kvm can
- * hang. It is only started on a processor with support for kvm.
+ * hang. Without the processor's support, no test guest is started.
  */
 export async function findAcceleration(): Promise<Acceleration> {
   if (!existsSync(device)) return translated(`${device} does not exist`)

@@ -32,7 +32,7 @@ export function markLeaving({ leaving }: RunPaths): void {
  * Lets the guest of an existing QEMU run. A file in the run directory (`arriving` or `leaving`) proves that this QEMU
  * has the guest's present memory. Call this only on the host that owns the guest.
  * @returns false if the guest cannot continue and must be booted
- * @throws if QEMU still refuses after some time; it then still has the memory
+ * @throws if QEMU still refuses after some time; QEMU then still has the memory
  */
 export async function continueGuest(context: ContinueContext, name: string): Promise<boolean> {
   const { arriving, leaving } = context.paths.runOf(name)
@@ -48,7 +48,7 @@ export async function continueGuest(context: ContinueContext, name: string): Pro
   return continues
 }
 
-/** False if an earlier move of the guest has left this QEMU. If QEMU does not answer, its guest counts as running. */
+/** False if QEMU is paused or incomplete because of a move. If QEMU does not answer, its guest counts as running. */
 async function runsAlready({ machines }: ContinueContext, name: string): Promise<boolean> {
   const state = await machines
     .monitor(name)

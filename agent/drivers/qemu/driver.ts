@@ -151,7 +151,7 @@ export class QemuDriver implements Driver {
     await writeInstance(volume, await makeInstance(login, system, this.options.keyFile))
   }
 
-  /** Creates a new instance id. It makes cloud-init set the login again and create new SSH host keys. */
+  /** Creates a new instance id, which makes cloud-init set the login again and create new SSH host keys. */
   adopt(machine: Machine, login: Login, { volume }: VolumeCopy): Promise<void> {
     return this.initialize(machine, login, volume)
   }

@@ -29,7 +29,7 @@ const loadTimeoutMs = 30_000
 
 /** Moves running virtual machines by the migration of QEMU (docs/design/moving-guests.md). */
 export class QemuLiveMoves implements LiveMoves {
-  /** @param context returns what starts need; the driver creates it for each call */
+  /** @param context returns the objects that a start needs; the driver creates them for each call */
   constructor(private readonly context: () => QemuStartContext) {}
 
   async describe(machine: Machine): Promise<string> {

@@ -203,7 +203,7 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** Ends QEMU and reports the guest's end. A file tells the next agent of a shutdown if this agent is killed. */
+  /** Ends QEMU and reports the guest's end. If this agent is killed, a file shows a shutdown to the next agent. */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })

@@ -12,7 +12,7 @@ export interface LiveTarget extends Pick<LiveFacts, 'version' | 'acceleration' |
 
 const mib = 1024 ** 2
 
-/** Lists the reasons why a running guest cannot continue on the target. Empty: it can. */
+/** Lists the reasons why a running guest cannot continue on the target. Empty: the guest can continue. */
 export function planObstacles(guest: LiveFacts, target: LiveTarget): string[] {
   return [
     ...planAcceleration(guest, target),

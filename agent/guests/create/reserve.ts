@@ -21,7 +21,7 @@ import type { LoginVault } from '../login-vault.js'
 export function reserveGuest(context: BackupContext, order: CreateRequest, listening: ReadonlySet<string>): void {
   const { virtualization, templateId, limits, start, firewall, importId: _, ...kept } = order
   context.store.insert({
-    ...kept, // the store ignores fields of `kept` that it does not have
+    ...kept, // the store ignores the fields of `kept` that it does not know
     spec: { virtualization, templateId, limits },
     os: context.images.osOf(templateId),
     status: 'creating',

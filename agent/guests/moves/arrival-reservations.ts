@@ -25,7 +25,7 @@ export class ArrivalReservations {
   ) {}
 
   /**
-   * Makes the reservation for the arriving guest. Without a move id, only checks that it would succeed.
+   * Makes the reservation for the arriving guest. Without a move id, only checks that a reservation would succeed.
    * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`, and
    * `offline_required` if the guest runs and cannot continue on this host
    */

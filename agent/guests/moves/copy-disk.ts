@@ -209,7 +209,7 @@ export async function withSender<T>(
   }
 }
 
-/** Returns the address of the target's agent, and this move's permission to connect. */
+/** Returns the address of the target's agent, and the ticket that permits the connection. */
 export function targetOf(context: BackupContext, { subject, input }: Move): TransferTarget {
   const { toHostId: hostId, toAddress: address, toSerials: serials, ticket } = input
   return { hostId, address, serials, ticket, key: openTicketKey(context, subject.id, input.ticketKey) }

@@ -11,7 +11,7 @@ export interface SenderOptions {
   readonly uuid: string
   /** Maximum rate in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
-  /** Called after each part with the bytes that this connection has sent. */
+  /** Called after each part of the data with the number of bytes that this connection has sent. */
   readonly onSent: (bytes: number) => void
 }
 

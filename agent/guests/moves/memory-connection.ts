@@ -16,7 +16,7 @@ export interface LiveGuest {
 
 /**
  * The connection on which this agent passes the memory of a guest from its driver to the target. While the connection
- * is held, the driver waits. It then cannot reach the end of the memory, so it does not pause the guest.
+ * is held, the driver waits. The driver then cannot reach the end of the memory, so it does not pause the guest.
  */
 export class MemoryConnection {
   #open: Promise<void> = Promise.resolve()

@@ -10,7 +10,7 @@ import { smallBytes, type SentDisk } from './plan-copy-rounds.js'
 const mib = 1024 * 1024
 /** Time in ms that the transfer of the disk's last changes may take, while the guest is paused. */
 const leftMs = 1000
-/** Maximum number of successive large rounds. */
+/** Maximum number of successive rounds that are too large for a pause of the guest. */
 const mostLarge = 10
 /** Time in ms after which a move fails if its guest, slowed down as much as possible, changes its memory too fast. */
 const stallMs = 5 * 60_000

@@ -10,7 +10,7 @@ import { refuseDeleted } from '../deletion/plan-deletion.js'
 import { guestSubject, refuseBroken } from './guest-order.js'
 
 /**
- * Creates a backup, which has the operation's id. Its data is sent from a snapshot while the guest keeps running. The
+ * Creates a backup, which has the operation's id. The data is sent from a snapshot while the guest keeps running. The
  * backup becomes valid when it has been verified.
  */
 export function backupCreateKind(context: BackupContext): OperationKind<'backupCreate', BackupInput> {

@@ -12,7 +12,7 @@ import { acceptCreate, createEnd, firstBootSteps, type CreateInput } from './cre
 import { endFetch, fetchStep, parseFetch, type FetchInput, type OnFetched } from './fetch-backup.js'
 
 interface CreateFromBackupInput extends CreateInput, FetchInput {
-  /** True if the request contained a firewall. It replaces the firewall that the backup recorded. */
+  /** True if the request contained a firewall, which replaces the firewall that the backup recorded. */
   hasFirewall?: boolean
 }
 

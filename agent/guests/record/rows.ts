@@ -52,7 +52,7 @@ export interface AddressRow {
   address: string
 }
 
-/** The stored document of a guest. It lacks fields that its writer, an older version of the agent, did not know. */
+/** The stored document of a guest. If an older version of the agent wrote the document, newer fields are missing. */
 export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** The fields of a guest that can change. Limits and template belong to its spec. */

@@ -22,7 +22,7 @@ export type WireChange = NonNullable<ChangeSettingRequest['change']>
 type ChangeName = WireChange['$case']
 type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['value']
 
-/** Stores a change and applies it on the host. Resolves when it is in force. @returns the guest after the change */
+/** Stores a change and applies it on the host. Resolves when the change is in force. @returns the changed guest */
 export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 
 /** For each change in `ChangeSettingRequest.change`: the function that makes this change. */

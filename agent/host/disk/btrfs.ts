@@ -18,7 +18,7 @@ export interface Subvolume {
   readonly path: string
 }
 
-/** Creates a filesystem. mkfs.btrfs refuses a device that seems to contain data, because it runs without --force. */
+/** Creates a filesystem. Without --force, mkfs.btrfs refuses a device that seems to contain data. */
 export async function format(path: string, label: string): Promise<void> {
   await run('mkfs.btrfs', ['--quiet', '--label', label, path], { timeoutMs: 600_000 })
 }

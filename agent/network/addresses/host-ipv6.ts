@@ -33,8 +33,8 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * Use of IPv6 when `#release` last removed unneeded settings: `none` if no guest had an address, otherwise `some` and
-   * the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
+   * Use of IPv6 for which no unneeded settings are left: `none` (no guest has an address), or `some` and the proxied
+   * interfaces. While the use stays the same, `#release` does nothing. Undefined: it must search again.
    */
   #released: string | undefined
 

@@ -77,7 +77,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Plans a held prefix (held-prefixes.ts). Sets `isMissing` if its interface no longer has an address in it. */
+/** Plans a held prefix (held-prefixes.ts). Sets `isMissing` if its interface has no address in the prefix any more. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(

@@ -19,8 +19,8 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 }
 
 /**
- * Puts guests' interfaces that left the bridge back on it. An interface that cannot be moved back (for example from
- * Open vSwitch) stays disconnected, without an effect on the others.
+ * Puts guests' interfaces back on the bridge if they have left it. An interface that cannot be moved back (for example
+ * from Open vSwitch) stays disconnected, without an effect on the others.
  * @returns the repairs, and the interfaces that could not be moved
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {

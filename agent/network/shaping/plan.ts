@@ -65,7 +65,7 @@ export function planLink({ device, cut = false }: GuestRates, isUp: boolean): st
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
 }
 
-/** Returns a set for quick checks. For each qdisc it contains the texts "DEVICE HANDLE" and "DEVICE below PARENT". */
+/** Returns a set with two texts for each qdisc: "DEVICE HANDLE" and "DEVICE below PARENT". */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }

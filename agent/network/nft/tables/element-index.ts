@@ -73,7 +73,7 @@ export class ElementIndex {
 
   /**
    * Plans the change that gives a guest exactly its elements. If nft already has all of them, the plan adds them again.
-   * This changes nothing, but fails if another program has removed the tables.
+   * This has no effect, unless another program has removed the tables: nft then refuses the change.
    */
   planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)
