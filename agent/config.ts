@@ -140,8 +140,8 @@ export const AgentConfigSchema = Type.Object(
     /** Seconds between two full comparisons of the host with the journal. */
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
     /**
-     * Seconds after a boot of the host for which guests are not started before a gateway has compared their owners. 0: guests are
-     * started at once.
+     * Seconds for which guests are not started after a boot of the host, unless a gateway has compared their owners
+     * earlier. 0: guests are started at once.
      */
     owner_check_seconds: Type.Integer({ minimum: 0, maximum: 86400, default: 60 }),
   },

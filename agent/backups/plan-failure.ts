@@ -148,7 +148,7 @@ export function readComplaint(line: string): { readonly final: boolean } | undef
   return final || complaint.test(line) ? { final } : undefined
 }
 
-/** True if the repository cannot be opened because it does not exist. */
+/** True if the error means that the repository does not exist. */
 export function isAbsent(error: unknown): boolean {
   return error instanceof BerthError && error.code === 'backup_missing'
 }

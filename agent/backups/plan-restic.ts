@@ -186,7 +186,7 @@ export type ResticMessage =
   | { readonly kind: 'status'; readonly doneBytes: number; readonly totalBytes: number }
   | { readonly kind: 'summary'; readonly sizeBytes: number; readonly storedBytes: number }
 
-/** Parses a line of `restic backup --json`. Returns undefined if it is neither a status nor a summary. */
+/** Parses a line of `restic backup --json`. Returns undefined for any line except a status or a summary. */
 export function parseResticMessage(line: string): ResticMessage | undefined {
   const message = parseObject(line)
   const figure = (field: string): number => Math.max(0, Number(message?.[field]) || 0)

@@ -20,7 +20,7 @@ export interface ClockOptions {
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // No state is stored at the first start (without any guest), and after an upgrade from an older version.
+  // At the first start, and after an upgrade from an older version, no state is stored. The clock is then trusted.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

@@ -1,6 +1,9 @@
 import type { Recipe } from './catalog.js'
 
-/* This module plans steps that turn plain Debian into an image. The steps remove data of the host that built the image, and mask units that cannot work in a container. Values that must be unique are left to each guest's first boot. */
+/*
+ * This module plans steps that turn plain Debian into an image. The steps remove data of the host that built the image,
+ * and mask units that cannot work in a container. Values that must be unique are left to each guest's first boot.
+ */
 
 /** One idempotent change of the tree. Paths are relative to its root. */
 export type ContentStep =

@@ -109,7 +109,7 @@ export class Imports implements GuestImports {
     }
   }
 
-  /** Cancels an import that still waits for a gateway. Can be repeated. @throws {BerthError} `not_found`, `task_running` */
+  /** Cancels an import that waits for a gateway. Can be repeated. @throws {BerthError} `not_found`, `task_running` */
   cancel(id: string): void {
     const found = this.store.find(id)
     if (!found) throw notFound('import')

@@ -139,7 +139,7 @@ function clamp({ part, value, range: { min, max } }: Clamped, notes: ImportNote[
 
 type WireMapping = GuestSpec['portMappings'][number]
 
-/** Plans the mappings. Adds a mapping for SSH if the container has none. A host port in use is replaced by a free one. */
+/** Plans the mappings. Adds one for SSH if the container has none. Replaces a host port in use by a free one. */
 function planMappings(foreign: ForeignContainer, facts: ImportFacts, notes: ImportNote[]): WireMapping[] {
   const all = foreign.mappings.slice(0, ranges.portMappings.max)
   if (all.length < foreign.mappings.length)

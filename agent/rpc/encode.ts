@@ -72,7 +72,7 @@ export function encodeMapping(mapping: PortMapping): WireMapping {
   return single ? { ...mapping, hostPortEnd: 0, containerPortEnd: 0 } : mapping
 }
 
-/** Encodes the last known usage of a guest. Values of a guest that is not running, or was never measured, are absent. */
+/** Encodes a guest's last known usage. Values are absent if the guest does not run, or was never measured. */
 export function encodeListedUsage(
   uuid: string,
   sampler: Pick<GuestSampler, 'sampled' | 'usage' | 'diskBytes'>,

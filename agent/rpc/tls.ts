@@ -41,7 +41,7 @@ const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as con
 
 export interface AgentTls {
   readonly credentials: ServerCredentials
-  /** Returns options for new connections: TLS 1.3, with client certificates that are checked against the trusted CAs. */
+  /** Returns options for new connections: TLS 1.3, with client certificates that are checked against trusted CAs. */
   options(): TlsOptions
   /** Registers a listener that is called after `reload`, because the result of `options` may have changed. */
   onReplaced(listener: () => void): void

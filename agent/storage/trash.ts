@@ -42,7 +42,7 @@ export class Trash {
   /** Moves a subvolume to the trash and deletes it later. A failed deletion is logged; the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    // Reserves the name before the subvolume is in the trash, so that no sweep deletes it at the same time as this call.
+    // Reserves the name before the subvolume is in the trash, so that no sweep deletes it during this call.
     this.#inWork.add(name)
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))

@@ -16,7 +16,7 @@ import { TrafficStore } from './traffic-store.js'
 /** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** Number of timer ticks in a row without a reading of the counters, while no guest has a quota. */
+/** While no guest has a quota: number of timer ticks in a row that do not read the counters. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -74,7 +74,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks if guests have expired. Reads the traffic counters, but not at each tick if no guest has a quota. */
+  /** Checks if guests have expired. Reads the traffic counters, but without any quota only at every third tick. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++

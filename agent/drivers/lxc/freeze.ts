@@ -36,7 +36,7 @@ export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs
   }
 }
 
-/** Lets a frozen guest continue. If the guest is not frozen or no longer exists, only reads one file. */
+/** Lets a frozen guest continue. For any other guest, only reads one file. */
 export function thawContainer(cgroups: CgroupLayout, name: string): void {
   const freezer = findFreezer(cgroups, name)
   if (!freezer) return

@@ -55,8 +55,8 @@ export class Power {
   }
 
   /**
-   * Shuts down every guest of this agent, all simultaneously. If a guest was not observed, it has no monitor connection
-   * and is killed after `timeoutMs`.
+   * Shuts down every guest of this agent, all simultaneously. A guest that was never observed has no monitor
+   * connection, and is killed after `timeoutMs`.
    * @throws the first error, after all guests were handled
    */
   async stopAll(timeoutMs: number): Promise<void> {

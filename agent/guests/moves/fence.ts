@@ -18,7 +18,7 @@ type EndContext = Pick<GuestContext, 'store' | 'machines' | 'network' | 'config'
 
 const fencedReason = 'the container belongs to another host; this host keeps an old copy of its disk'
 
-/** Records that the guest must not run. Joins the caller's transaction. @param before role of this host before the decision */
+/** Records that the guest must not run. Joins the caller's transaction. @param before this host's former role */
 export function recordFence(store: GuestStore, uuid: string, before: OwnershipRole): void {
   const record = store.find(uuid)
   if (!record || before === 'fenced') return
@@ -33,8 +33,8 @@ export function recordFence(store: GuestStore, uuid: string, before: OwnershipRo
 }
 
 /**
- * Records that this host owns the guest again. Joins the caller's transaction. The reconciler starts the guest if it ran before it
- * was fenced.
+ * Records that this host owns the guest again. Joins the caller's transaction. The reconciler starts the guest if it
+ * ran before it was fenced.
  */
 export function liftFence(store: GuestStore, uuid: string): void {
   const { beforeFence, ...details } = readDetails(store, uuid) as Partial<FencedDetails>
@@ -43,7 +43,7 @@ export function liftFence(store: GuestStore, uuid: string): void {
   writeDetails(store, uuid, details)
 }
 
-/** Ends a fenced guest, and keeps its disk. Does nothing to a guest that is not fenced. Can be repeated. */
+/** Ends a fenced guest, and keeps its disk. Leaves other guests unchanged. Can be repeated. */
 export async function endFenced(context: EndContext, uuid: string): Promise<void> {
   const { store, machines, network, config } = context
   const record = store.find(uuid)

@@ -22,7 +22,7 @@ export function planLeftBytes({ bytes, tookMs }: SentDisk, bandwidthMbps: number
   return Math.max(mib, Math.min(limit, Math.max(smallBytes, measured)))
 }
 
-/** Counts successive rounds that were too large for a pause. @throws {BerthError} `move_too_slow` if there are too many */
+/** Counts successive rounds that were too large for a pause. @throws {BerthError} `move_too_slow` for too many */
 export function countLarge(large: number, { bytes }: SentDisk, leftBytes: number): number {
   if (bytes <= leftBytes) return 0
   if (large < mostLarge) return large + 1

@@ -70,7 +70,7 @@ export interface CreateParts {
   readonly capacity: HostCapacity
   /** Checks that a disk can be made from the template. Default: checks that guests can be created from it. */
   readonly checkTemplate?: (templateId: string, virtualization: DriverKind) => void
-  /** Chooses host ports before they are reserved. Default: the requested ones. Runs in the transaction of the reservation. */
+  /** Chooses host ports before their reservation, in its transaction. Default: the requested ports. */
   readonly planPorts?: (wanted: CheckedMapping[], listening: ReadonlySet<string>) => CheckedMapping[]
 }
 
@@ -117,7 +117,7 @@ function settleTemplate({ images }: GuestContext, parsed: CreateRequest): Create
   return { ...parsed, templateId, login: loginFor(os, parsed.login), userData }
 }
 
-/** The creation of an imported guest has the id of the import, so that the operator can follow it. */
+/** The creation of an imported guest has the id of the import, so that the operator can follow the creation. */
 function checkImport(importId: string, operationId: string): void {
   if (importId !== '' && importId !== operationId)
     throw invalidField('import_id', 'import_id: must be the id of the operation')

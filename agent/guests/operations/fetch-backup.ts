@@ -45,8 +45,8 @@ export function parseFetch(
 }
 
 /**
- * Fetches a backup into a new volume next to the guest's volume. If the backup is of another guest, the volume gets this
- * guest's name and login.
+ * Fetches a backup into a new volume next to the guest's volume. If the backup is of another guest, the volume gets
+ * this guest's name and login.
  */
 export function fetchStep<Input extends FetchInput>(parts: FetchParts, onFetched?: OnFetched<Input>): Step<Input> {
   const { context } = parts

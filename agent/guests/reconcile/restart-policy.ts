@@ -1,4 +1,4 @@
-/** Time in ms for which the restart of an ended guest waits until the driver reports the cause of the end. */
+/** Maximum time in ms that the restart of an ended guest waits for the driver's report of the cause. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000

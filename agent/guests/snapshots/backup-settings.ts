@@ -5,7 +5,7 @@ import { checkFirewall, type Firewall, type WantedFirewall } from '../../../shar
 import type { GuestRecord } from '../record/record.js'
 
 /*
- * Maximum lengths of the texts with settings and firewall. restic gets the two texts in one argument, encoded once more.
+ * Maximum lengths of the texts with settings and firewall. restic gets both texts in one argument, encoded once more.
  * The kernel limits an argument to 128 KiB.
  */
 const maxLength = 48 * 1024

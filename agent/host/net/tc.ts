@@ -17,8 +17,8 @@ export interface Qdisc {
 }
 
 /**
- * Matches the usage text of `tc chain`. An invalid command `chain` follows each command, so that its usage text marks the
- * end of the answer.
+ * Matches the usage text of `tc chain`. An invalid command `chain` follows each command, so that its usage text marks
+ * the end of the answer.
  */
 const markerOutput = /Usage: tc chain [^\n]*\n[^\n]*BLOCK_INDEX[^\n]*\n$/
 

@@ -162,7 +162,7 @@ export class Transfer {
       },
     })
     const sink = createWriteStream(file, { flags: start > 0 ? 'a' : 'w' })
-    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // a write can continue after an abort
+    const closed = new Promise<void>((resolve) => sink.once('close', resolve)) // awaited: a write can outlast an abort
     const pace = new Pace(() => receivedBytes, patienceMs)
     const signal = AbortSignal.any([this.parts.signal, pace.signal])
     try {

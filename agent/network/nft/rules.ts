@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores hashes of the changed firewalls in the background (observed.ts). Requests the mutex at once, so that later
-   * calls run after it. After a failure, the next read of the tables treats these firewalls as changed.
+   * Stores hashes of the changed firewalls in the background (observed.ts). Waits for the mutex from now on, so that
+   * later calls run afterwards. After a failure, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
