@@ -132,7 +132,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
         socket.destroy() // the console process has another protocol version; the event `close` follows
       }
     })
-    socket.on('error', () => undefined) // the event `close` follows
+    socket.on('error', () => undefined) // the event `close`, which follows, handles the end
     socket.on('close', () => {
       reject(new BerthError('internal', 'agent_error', 'the console process ended'))
       if (opened && !ended) user.send(lost)

@@ -41,7 +41,7 @@ function serveConsole(holder: Holder, socket: Socket, { onEnd }: ServeListener):
       refuse(socket, error)
     }
   })
-  socket.on('error', () => undefined) // the event `close` follows
+  socket.on('error', () => undefined) // the event `close`, which follows, handles the end
   socket.on('close', () => open?.leave())
 }
 

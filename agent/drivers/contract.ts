@@ -12,7 +12,7 @@ export interface ObservedGuest {
   readonly state: ObservedState
   /** Host pid of the guest's first process (LXC) or of QEMU; undefined if the guest is not running. */
   readonly pid?: number
-  /** Start time of the process, field 22 of /proc/pid/stat. A later process with this pid has another one. */
+  /** Start time of the process (field 22 of /proc/pid/stat), which differs if the pid is reused. */
   readonly startTime?: number
 }
 

@@ -96,7 +96,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
   }
 }
 
-/** Template id of guests that were imported. No template has this id, so that nothing is created from it. */
+/** Template id of guests that were imported. No template has this id, so nothing can be created from it. */
 export const importedTemplate = 'imported'
 
 /** Checks that the value is a lower-case uuid. @throws {BerthError} `invalid_field` */

@@ -123,7 +123,7 @@ function checkImport(importId: string, operationId: string): void {
     throw invalidField('import_id', 'import_id: must be the id of the operation')
 }
 
-/** Replaces secrets in a request's hash, and data that a repeated request may contain in a newer version. */
+/** Prepares fields for a request's hash. Omits secrets, and data that a repeat may have in a newer version. */
 function hashableSecrets({ logins }: GuestContext, { login, backupSchedule: schedule }: CreateRequest) {
   const { intervalHours, time, retention, target } = schedule ?? {}
   const runs = schedule && { intervalHours, time, retention, targetId: target?.id }

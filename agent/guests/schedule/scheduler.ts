@@ -133,7 +133,7 @@ export class ScheduledRuns {
   }
 }
 
-/** True if the guest's runs are skipped. Snapshots of a suspended guest would only replace older, equal ones. */
+/** True if the guest's runs are skipped: snapshots of a suspended guest are all equal, and would replace older ones. */
 function isHeld(record: GuestRecord): boolean {
   return (
     ['error', 'deleting', 'creating'].includes(record.status) ||

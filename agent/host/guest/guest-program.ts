@@ -110,7 +110,7 @@ class GuestProgram implements Terminal {
     const fd = this.#openPipe(file, constants.O_RDONLY)
     const options: SocketConstructorOpts & ConnectOpts = { fd, readable: true, writable: false, onread }
     const output = new Socket(options)
-    output.on('error', () => undefined) // the event `close` follows
+    output.on('error', () => undefined) // the event `close`, which follows, handles the end
     output.on('close', () => this.#settle())
     return this.#isPaused ? output.pause() : output.resume()
   }

@@ -33,8 +33,8 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * Use of IPv6 for which no unneeded settings are left: `none` (no guest has an address), or `some` and the proxied
-   * interfaces. While the use stays the same, `#release` does nothing. Undefined: it must search again.
+   * State of IPv6 at the last `#release`: `none` (no guest has an address), or `some` and the proxied interfaces. While
+   * this state stays the same, `#release` does nothing. Undefined: `#release` must search again.
    */
   #released: string | undefined
 

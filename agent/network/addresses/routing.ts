@@ -178,7 +178,7 @@ export class Routing {
     }
   }
 
-  /** Removes NAT66's private network from the list. `getRouting` shows it as a prefix, so callers can send it back. */
+  /** Removes NAT66's private network from the list. `getRouting` shows this network, so callers can send it back. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)

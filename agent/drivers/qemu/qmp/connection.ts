@@ -46,7 +46,7 @@ export class QmpConnection {
     this.#socket = socket
     this.#options = options
     socket.on('data', (chunk: Buffer) => this.#receive(chunk))
-    socket.on('error', () => undefined) // the event 'close' follows
+    socket.on('error', () => undefined) // the event 'close', which follows, handles the end
     socket.once('close', () => this.#end(gone()))
   }
 
