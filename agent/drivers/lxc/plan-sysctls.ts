@@ -65,8 +65,7 @@ const wanted: readonly Sysctl[] = [
 
 /**
  * Plans which kernel settings to raise: those in `wanted` whose value in `has` is lower or missing. A test that started
- * 100 guests with systemd at once showed which values are needed. These values agree with LXD's list for production
- * hosts.
+ * 100 guests with systemd at once showed the needed values, which agree with LXD's list for production hosts.
  */
 export function planSysctls(has: ReadonlyMap<string, number>): Sysctl[] {
   return wanted.filter(({ name, value }) => (has.get(name) ?? -1) < value)

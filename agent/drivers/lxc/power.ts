@@ -89,7 +89,7 @@ export class LxcPower {
 
   /**
    * Removes the configuration in the background, because this takes tens of milliseconds. If the agent crashes first,
-   * the reconciler removes the configuration later, as the trace of a deleted guest.
+   * the reconciler removes the configuration later, like that of any deleted guest.
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context

@@ -30,7 +30,7 @@ sub open_plain {
   return S_ISREG((stat $handle)[2]) ? reopen($handle) : undef;
 }
 
-# Makes a range of the target share the source's extents. @returns whether all of it is shared now
+# Makes a range of the target share the source's extents. @returns true if the whole range is shared now
 sub share {
   my ($source, $from, $target, $to, $length) = @_;
   while ($length > 0) {

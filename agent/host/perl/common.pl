@@ -67,7 +67,7 @@ sub ask {
   return $answer;
 }
 
-# Makes the kernel kill this process when its parent ends (PR_SET_PDEATHSIG of prctl(2)). A change of user revokes it.
+# Makes the kernel kill this process when its parent ends (PR_SET_PDEATHSIG of prctl(2)). A change of user revokes this.
 sub end_with_parent {
   call('prctl', 1, POSIX::SIGKILL(), 0, 0, 0);
 }

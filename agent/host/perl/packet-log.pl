@@ -86,7 +86,7 @@ sub take_refusal {
   count(join ' ', 'r', inet_ntop($family, $target), inet_ntop($family, $source), 'tcp', unpack('n', $rest));
 }
 
-# Handles an ICMP error. It quotes the guest's packet that caused the error.
+# Handles an ICMP error, which quotes the guest's packet that caused the error.
 sub take_error {
   my ($outer, undef, $guest, undef, $rest) = parse($_[0]) or return;
   return if length $rest < 8;

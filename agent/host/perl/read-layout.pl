@@ -90,7 +90,7 @@ sub add_holes {
   $add->(size_of($index), 0, 0);
 }
 
-# Stores a file. @returns whether all its extents are stored
+# Stores a file. @returns true if all its extents are stored
 sub note_file {
   my ($path, $size, $links, $kind) = @_;
   my $cost = $cost_of_file + length $path;
