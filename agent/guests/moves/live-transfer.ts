@@ -86,7 +86,7 @@ export class LiveTransfer {
     }
   }
 
-  /** Waits until the guest has written much since the last round, or the turn of the memory has ended. */
+  /** Waits until the guest has written much since the last round, or until `memoryTurnMs` has passed. */
   async #untilWritten(bytes: number, signal: AbortSignal): Promise<void> {
     const endMs = performance.now() + memoryTurnMs
     while (this.#writtenBytes < bytes && performance.now() < endMs) await delay(pollMs, undefined, { signal })

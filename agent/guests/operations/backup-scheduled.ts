@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups at the schedule's target to delete. The limit counts backups at other targets, too. */
+/** Chooses backups at the schedule's target to delete. The limit also counts backups at other targets. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length

@@ -56,7 +56,7 @@ export function parseFormer({
 
 /**
  * Makes this host the owner of the guest. Joins the caller's transaction.
- * @throws {BerthError} `guest_moving` if the host has the guest, or knows a generation that is not older
+ * @throws {BerthError} `guest_moving` if the host has the guest, or knows this generation or a newer one
  */
 export function takeOver({ store }: Pick<GuestContext, 'store'>, uuid: string, generation: number): void {
   if (!changeOwnership(store, uuid, { kind: 'restore', generation }))
