@@ -6,8 +6,8 @@ import type { GuestRecord } from '../record/record.js'
 import { removeStep } from '../steps.js'
 
 /**
- * Deletes the old copy of a guest that belongs to another host now. The guest itself and its backups stay. The copy has a
- * subject of its own, so that the guest's customer does not see the task.
+ * Deletes the old copy of a guest that now belongs to another host. The guest itself and its backups stay. The subject
+ * has the kind `copy` instead of `guest`, so that the guest's customer does not see the task.
  */
 export function deleteCopyKind(context: GuestContext): OperationKind<'deleteCopy', object> {
   const { store } = context
@@ -40,7 +40,7 @@ export function deleteCopyKind(context: GuestContext): OperationKind<'deleteCopy
   }
 }
 
-/** @throws {BerthError} `invalid_state` unless the guest belongs to another host */
+/** @throws {BerthError} `invalid_state` if the guest does not belong to another host */
 function refuseOwned({ ownership }: GuestRecord): void {
   if (ownership.role !== 'fenced')
     throw conflict('invalid_state', 'the container belongs to this host: only old copies can be deleted this way')
