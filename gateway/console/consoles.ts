@@ -124,7 +124,7 @@ export class Consoles {
     try {
       for (const entry of [...this.#entries]) await this.#lookAt(entry, nowMs)
     } catch (err) {
-      this.parts.log.error({ err }, 'could not check the open consoles')
+      this.parts.log.error({ err }, 'could not check whether open consoles must be closed')
     }
   }
 

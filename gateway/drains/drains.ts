@@ -275,7 +275,7 @@ function isOfStore(error: unknown): boolean {
 }
 
 function describeFailure(error: unknown, { mode }: Drain): Pick<TaskFailure, 'message' | 'kind'> {
-  const { message, code } = toBerthError(error, 'the task did not begin')
+  const { message, code } = toBerthError(error, 'the task could not be started: see the log of the gateway')
   const finalCodes = [
     'unsupported',
     'move_unsupported',
