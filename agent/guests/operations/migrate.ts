@@ -70,7 +70,8 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
 
 function parseInput(order: Omit<MoveInput, 'ticketKey'>): Omit<MigrateInput, 'ticketKey'> {
   const { generation, toHostId, toAddress, toSerials, ticket, offline = false, live = false } = order
-  if (!new RegExp(hostIdPattern).test(toHostId)) throw invalidField('to_host_id', 'to_host_id: is not a host id')
+  if (!new RegExp(hostIdPattern).test(toHostId))
+    throw invalidField('to_host_id', 'to_host_id: must be the id of a host')
   const bandwidthMbps = checkInteger('bandwidth_mbps', order.bandwidthMbps, { min: 0, max: maxBandwidthMbps })
   const parsed = { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, force: false }
   if (!live || offline) return { ...parsed, offline }
