@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected in a recovery, when the engine is closed, in a transaction, or with an unknown action', async () => {
+  it('is rejected during a recovery, after the engine was closed, in a transaction, or with an unknown action', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],
