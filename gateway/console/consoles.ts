@@ -173,7 +173,8 @@ export function invalidTicket(): BerthError {
 
 /** Checks that the guest can have a console. @throws {BerthError} `invalid_state`, `policy_blocked`, `host_offline` */
 export function checkGuest(guest: GuestView): void {
-  if (!guest.online) throw new BerthError('unavailable', 'host_offline', 'the host is not connected')
+  if (!guest.online)
+    throw new BerthError('unavailable', 'host_offline', 'the host is not connected to the gateway: try again later')
   const refusal = findRefusal(guest)
   if (refusal) throw refusal
 }

@@ -85,7 +85,7 @@ export class JoinServer {
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) =>
-      options.log.debug({ reason: message }, 'join: the TLS handshake failed'),
+      options.log.debug({ reason: message }, 'join: the TLS handshake with a joining host failed'),
     )
     server.on('clientError', (_error, socket) => socket.destroy())
     await join.#renew()

@@ -103,7 +103,7 @@ export class FleetUpgrades {
       const run = this.#run.value
       if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
     } catch (error) {
-      log.debug({ reason: describeError(error) }, 'could not continue the upgrade of the fleet')
+      log.debug({ reason: describeError(error) }, 'could not continue the upgrade of the fleet; trying again later')
     }
   }
 

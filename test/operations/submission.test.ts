@@ -136,7 +136,9 @@ describe('a submitted operation', () => {
     engine.recover()
     expect(() => engine.recover()).to.throw('twice')
     expect(() => lab.changes.transaction(() => engine.submit(order('1', 'a', 'g')))).to.throw('transaction')
-    expect(() => engine.submit(order('1', 'zzz', 'g'))).to.throw('operation zzz does not exist')
+    expect(() => engine.submit(order('1', 'zzz', 'g'))).to.throw(
+      'this version of the agent does not know the operation zzz',
+    )
     await engine.close()
     expectRefused(() => engine.submit(order('1', 'a', 'g')), 'host_offline')
     expect(engine.store.list()).to.deep.equal([])

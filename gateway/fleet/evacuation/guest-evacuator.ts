@@ -91,7 +91,7 @@ export class GuestEvacuator {
     if (guest?.hostId !== fromHostId) throw notFound('container')
     if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
     refuseUnrestorable(guest)
-    if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is moving')
+    if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is already moving to another host')
     const { unusable = [] } = (await evacuations.find(uuid)) ?? {}
     const { targetId, backupId } = findNewest(guest.guest, unusable)!
     const copies = [...view.states()].filter((host) => findReported(host, uuid)).map(({ record }) => record.id)

@@ -92,7 +92,8 @@ export class GuestMover {
   async #refuseImpossible({ guest, toHostId, offline }: MoveChoice): Promise<void> {
     this.#refuseUnmovable(guest, offline)
     const { watched, moves } = this.options
-    if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
+    if (await moves.find(guest.guest.uuid))
+      throw conflict('guest_moving', 'the container is already moving: wait for its task, or cancel it')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is already on the target host')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
   }

@@ -195,7 +195,10 @@ describe('the evacuation of a failed host over HTTP', function () {
     const rows = new Map((await waitForEnd()).map((row) => [row.name, row]))
     await moves.decide(move, 'cancel')
     expect(rows.get(guest.name)).to.include({ state: 'done' })
-    expect(rows.get(moving.name)).to.include({ state: 'failed', message: 'the container is moving' })
+    expect(rows.get(moving.name)).to.include({
+      state: 'failed',
+      message: 'the container is already moving to another host',
+    })
   })
 
   it('restores each guest with a backup on another host, and fences it on the host that returns', async () => {
