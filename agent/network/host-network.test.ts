@@ -73,7 +73,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('gets neither addresses nor rates if the rules cannot be applied', async () => {
+  it('gets no addresses and rates if its rules cannot be applied', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
