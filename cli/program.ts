@@ -79,11 +79,20 @@ function operationCommand(operation: Operation, { surroundings }: ProgramOptions
   for (const { label, place } of operation.arguments) command.argument(place === 'path' ? `<${label}>` : `[${label}]`)
   for (const flag of flags) addFlag(command, flag)
   if (hasBody) command.option('--data <json>', 'fields of the body as a JSON object; @FILE reads a file, @- the input')
+  if (operation.answer === 'file')
+    command.option('-f, --file <file>', 'file for the result; - or without it: the standard output')
   command.addHelpText('after', `\nExample:\n  berth ${example}`)
   return command.action(async () => {
     const { runOperation } = await import('./commands/run-operation.js')
     const input = inputOf(operation, command)
-    await runOperation({ operation, input, options: command.optsWithGlobals<GlobalOptions>(), surroundings })
+    const { file } = command.opts<{ file?: string }>()
+    await runOperation({
+      operation,
+      input,
+      ...(file !== undefined && { file }),
+      options: command.optsWithGlobals<GlobalOptions>(),
+      surroundings,
+    })
   })
 }
 

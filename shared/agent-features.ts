@@ -19,6 +19,7 @@
  * - `confirm-owners`: after its boot, the host waits with the start of guests until the gateway has compared their owners.
  * - `create-settings`: guests can have a firewall and a backup schedule from their creation on.
  * - `delete-copy`: old copies of guests that belong to other hosts can be deleted.
+ * - `export`: containers can be exported as archives.
  */
 export const agentFeatures = [
   'upgrade',
@@ -38,5 +39,6 @@ export const agentFeatures = [
   'confirm-owners',
   'create-settings',
   'delete-copy',
+  'export',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

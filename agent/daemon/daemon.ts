@@ -16,6 +16,7 @@ import { AgentConsoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
 import { createConsoleService } from '../rpc/console-service.js'
 import { Fences } from '../rpc/fences.js'
+import { createExportService } from '../rpc/export-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import { createGuestService } from '../rpc/guest-service.js'
@@ -149,6 +150,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   const { abuse, context, engine, images, policy, deletions, reconciler, snapshots, backups } = domain
   await images.sweep()
   await context.backups.sweep()
+  await domain.exports.sweep()
   await thawGuests(context)
   await adoptProcessors(context)
   await reconciler.network.ensure(['rules'])
@@ -180,6 +182,7 @@ function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTask
   return {
     images: async () => config.images.prefetch.forEach((id) => prefetchAgain(domain, id)),
     swap: async () => (engine.busy(swapSubject) ? undefined : ensureSwap(host.swap, context.log)),
+    exports: () => domain.exports.sweep(),
     operations: () => engine.prune(keepDays, keep),
     alerts: () => abuse.prune(),
     removed: async () => engine.forgetRemoved(rememberedDays, remember),
@@ -254,6 +257,7 @@ function servicesOf(
     transfers: createTransferService({ context, ...arrivals, readPool: capacity.readDisk, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
+    exports: createExportService({ exports: domain.exports, log }),
     guests: createGuestService({ context, policy, diagnosis, sampler, history, log }),
     settings: createGuestSettingsService({
       context,

@@ -32,6 +32,7 @@ import { isImageOrdered, isImageUsed } from '../guests/record/image-users.js'
 import { ImageAdmin } from '../images/admin.js'
 import { imageBuildDefinition, imageDownloadKind } from '../images/definition.js'
 import { Images } from '../images/images.js'
+import { Exports } from '../exports/exports.js'
 import { ImportStore } from '../imports/import-store.js'
 import { Imports } from '../imports/imports.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
@@ -63,6 +64,7 @@ export interface Domain {
   readonly routing: Routing
   readonly images: Images
   readonly imports: Imports
+  readonly exports: Exports
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
@@ -139,6 +141,8 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     readDisk: () => host.readCapacity(),
   }
   const { readDisk } = capacity
+  const exports = new Exports({ context, readDisk })
+  closers.add(() => exports.close())
   const traffic = new TrafficStore(changes)
   const readTraffic = async (uuid: string) => {
     await policy.count()
@@ -232,6 +236,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     routing,
     images,
     imports,
+    exports,
     imageAdmin,
     kinds,
     reconciler,

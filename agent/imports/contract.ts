@@ -38,6 +38,15 @@ export interface ForeignMapping {
   readonly length: number
 }
 
+export interface ForeignRates {
+  readonly networkDownMbps: number
+  readonly networkUpMbps: number
+  readonly ioReadMbps: number
+  readonly ioWriteMbps: number
+  readonly ioReadIops: number
+  readonly ioWriteIops: number
+}
+
 /** Description of a container, from its foreign configuration. Undefined values are not configured. */
 export interface ForeignContainer {
   readonly name: string
@@ -47,6 +56,10 @@ export interface ForeignContainer {
   readonly ramMb?: number
   readonly diskBytes?: number
   readonly networkMbps?: number
+  /** Rates that replace `networkMbps`. 0: unlimited. */
+  readonly rates?: ForeignRates
+  /** Valid tags of the guest. */
+  readonly tags?: readonly string[]
   readonly addresses: readonly string[]
   readonly mappings: readonly ForeignMapping[]
   readonly devices: readonly ('tun' | 'fuse')[]

@@ -15,11 +15,11 @@ import type { PoolCapacity } from '../storage/pool.js'
 import type { ForeignMapping, ImportRequest } from './contract.js'
 import { ImportStore, type ImportRecord, type ImportSource } from './import-store.js'
 import { planGuest, type GuestPlan } from './plan-import.js'
-import { readContainer } from './read-container.js'
+import { readContainer, type ManifestSandbox } from './read-container.js'
 
 export interface ImportsParts {
   readonly store: ImportStore
-  readonly config: Pick<AgentConfig, 'lxc'>
+  readonly config: Pick<AgentConfig, 'lxc' | 'storage'>
   readonly ports: GuestContext['ports']
   readonly guests: GuestContext['store']
   readonly engine: () => OperationEngine
@@ -60,7 +60,7 @@ export class Imports implements GuestImports {
 
   /** Plans an import and changes nothing. @throws {BerthError} like `readContainer` and `planGuest` */
   async plan(request: ImportRequest): Promise<ImportPlan> {
-    const { foreign, path, isArchive } = await readContainer(request)
+    const { foreign, path, isArchive } = await readContainer(request, this.#sandbox)
     const usedBytes = await measure(path)
     const { ports } = this.parts
     const choice = ports.openChoice(await readListeningPorts(['tcp', 'udp']))
@@ -153,7 +153,7 @@ export class Imports implements GuestImports {
     target: string,
     { report, signal }: Parameters<GuestImports['copy']>[2],
   ): Promise<void> {
-    await checkSource(path)
+    await readContainer({ kind: 'directory', container: path }, this.#sandbox) // it may run since the request
     let bytes = 0
     const copied = (more: number): void => {
       bytes += more
@@ -167,16 +167,16 @@ export class Imports implements GuestImports {
     }
   }
 
+  get #sandbox(): ManifestSandbox {
+    const { lxc, storage } = this.parts.config
+    return { directory: storage.pool, hostIdBase: planFreeUserIds(lxc) }
+  }
+
   #get(id: string): ImportRecord {
     const found = this.store.find(id)
     if (!found) throw notFound('import')
     return found
   }
-}
-
-/** The container may have been started since the import was requested. */
-async function checkSource(path: string): Promise<void> {
-  await readContainer({ kind: 'directory', container: path })
 }
 
 function spanOf({ protocol, hostIp, hostPort, length }: ForeignMapping) {

@@ -45,6 +45,7 @@ export function planGuest(foreign: ForeignContainer, choices: ImportChoices, fac
     assignNat: true,
     portMappings: planMappings(foreign, facts, notes),
     devices: [...new Set(foreign.devices)],
+    tags: [...(foreign.tags ?? [])],
     start: choices.start ?? false,
     snapshotLimit: defaultSnapshotLimit,
   })
@@ -82,6 +83,7 @@ function planLimits(
     networkUpMbps: Math.min(rate, ranges.networkMbps.max),
     ioReadMbps: 0,
     ioWriteMbps: 0,
+    ...foreign.rates,
   }
 }
 

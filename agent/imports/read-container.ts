@@ -4,9 +4,14 @@ import { parse as parseYaml } from 'yaml'
 import { BerthError, invalidField, notFound } from '../../shared/errors.js'
 import { CommandError, run } from '../host/process/process.js'
 import type { ForeignContainer, ImportRequest, SourceKind } from './contract.js'
+import { planExport } from './plan-export.js'
 import { importRefused } from './plan-import.js'
 import { planLxd } from './plan-lxd.js'
 import { planProxmox, planRootPath } from './plan-proxmox.js'
+import { readManifest, type ManifestOrder } from './read-manifest.js'
+
+/** The sandbox in which the manifest of an archive is read. */
+export type ManifestSandbox = Omit<ManifestOrder, 'archive'>
 
 /** A container as it was found on the host. */
 export interface FoundContainer {
@@ -21,10 +26,10 @@ const containerPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /**
  * Reads the configuration of a container, and finds its files. Changes nothing.
- * @throws {BerthError} `invalid_field`, `not_found`, `import_refused`
+ * @throws {BerthError} `invalid_field`, `not_found`, `import_refused`, `image_invalid`
  */
-export async function readContainer(request: ImportRequest): Promise<FoundContainer> {
-  if (request.kind === 'archive') return readArchive(request)
+export async function readContainer(request: ImportRequest, sandbox: ManifestSandbox): Promise<FoundContainer> {
+  if (request.kind === 'archive') return readArchive(request, sandbox)
   const { foreign, path } = await readers[request.kind](request)
   if (foreign.refusal !== undefined) throw importRefused(foreign.refusal)
   const root = await findRoot(request.rootfs ?? path)
@@ -32,10 +37,12 @@ export async function readContainer(request: ImportRequest): Promise<FoundContai
   return { foreign, path: root, isArchive: false }
 }
 
-/** The content of an archive is checked when it is unpacked. */
-async function readArchive({ container }: ImportRequest): Promise<FoundContainer> {
+/** Reads the manifest of an export. Other archives have none. All files are checked when the archive is unpacked. */
+async function readArchive({ container }: ImportRequest, sandbox: ManifestSandbox): Promise<FoundContainer> {
   const path = await realpath(container).catch(() => undefined)
   if (path === undefined || !(await stat(path)).isFile()) throw notFound(container)
+  const manifest = await readManifest({ archive: path, ...sandbox })
+  if (manifest) return { foreign: planExport(manifest), path, isArchive: true }
   const name = basename(container).replace(/\.(tar(\.\w+)?|tgz|txz|zip)$/, '')
   return { foreign: { ...describeDirectory(path), name }, path, isArchive: true }
 }

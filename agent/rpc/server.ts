@@ -4,6 +4,7 @@ import { createServer, type TLSSocket } from 'node:tls'
 import { BackupServiceService, type BackupServiceServer } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
+import { ExportServiceService, type ExportServiceServer } from '../../proto/gen/berth/agent/v1/export.js'
 import { ImageServiceService, type ImageServiceServer } from '../../proto/gen/berth/agent/v1/image.js'
 import { ImportServiceService, type ImportServiceServer } from '../../proto/gen/berth/agent/v1/import.js'
 import { HostServiceService, type HostServiceServer } from '../../proto/gen/berth/agent/v1/host.js'
@@ -28,6 +29,7 @@ import type { TransferService } from './transfer-service.js'
 
 export interface AgentServices {
   backups: BackupServiceServer
+  exports: ExportServiceServer
   guests: GuestServiceServer
   settings: GuestSettingsServiceServer
   routing: RoutingServiceServer
@@ -71,6 +73,7 @@ export async function serve(
   // The interceptor for the gateway's role runs before the one for fences, so that only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
+  server.addService(ExportServiceService, services.exports)
   server.addService(GuestServiceService, services.guests)
   server.addService(GuestSettingsServiceService, services.settings)
   server.addService(RoutingServiceService, services.routing)

@@ -22,6 +22,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'confirm-owners',
     'create-settings',
     'delete-copy',
+    'export',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -146,5 +146,6 @@ function answerOf({ responses }: DocumentedOperation): AnswerForm {
   const [type = ''] = Object.keys(success?.content ?? {})
   if (type.startsWith('image/')) return 'picture'
   if (type === 'text/event-stream') return 'events'
+  if (type === 'application/octet-stream') return 'file'
   return type === 'application/x-ndjson' ? 'lines' : 'envelope'
 }

@@ -32,8 +32,8 @@ export interface Argument {
   readonly names?: Named
 }
 
-/** Form of the answer: the usual envelope, lines of JSON, server-sent events, or a picture. */
-export type AnswerForm = 'envelope' | 'lines' | 'events' | 'picture'
+/** Form of the answer: the usual envelope, lines of JSON, server-sent events, a picture, or a file of any length. */
+export type AnswerForm = 'envelope' | 'lines' | 'events' | 'picture' | 'file'
 
 export interface Operation {
   readonly noun: string

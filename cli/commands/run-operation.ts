@@ -4,6 +4,9 @@ import { usageError } from '../errors.js'
 import { planRequest, type Input, type PlannedRequest } from '../input/plan-request.js'
 import { isNotFound, type Names } from '../names/names.js'
 import { formatResult, type OutputOptions } from '../output/print.js'
+import { CopyProgress } from '../copy/progress.js'
+import { writeFileWhole, writeToOutput } from '../copy/write-whole.js'
+import { withInterrupt } from '../consoles/interrupt.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 import { waitForTasks } from '../tasks/wait.js'
@@ -13,17 +16,20 @@ import { waitForTasks } from '../tasks/wait.js'
 export interface OperationRun {
   readonly operation: Operation
   readonly input: Input
+  /** File for an answer of the form `file`. Default: the standard output. */
+  readonly file?: string
   readonly options: GlobalOptions
   readonly surroundings: Surroundings
 }
 
-export async function runOperation({ operation, input, options, surroundings }: OperationRun): Promise<void> {
+export async function runOperation({ operation, input, file, options, surroundings }: OperationRun): Promise<void> {
   const output = outputOptions(options, commandOf(operation), surroundings.width)
   const timeoutMs = timeoutOf(options)
   planRequest(operation, input, surroundings) // reports wrong input before the first request
   const { client, names } = await openSession(surroundings, options)
   const resolved = await resolveNames(operation, input, names)
   const request = planRequest(operation, resolved, surroundings)
+  if (operation.answer === 'file') return runDownload({ client, operation, request, surroundings }, file)
   if (operation.answer !== 'envelope') return runStream({ client, operation, request, surroundings })
   const answer = await sendCorrected({ client, names, operation, input: resolved, surroundings })
   surroundings.writeOut(await formatAnswer(answer, output))
@@ -90,6 +96,17 @@ interface StreamRun {
   readonly operation: Operation
   readonly request: PlannedRequest
   readonly surroundings: Surroundings
+}
+
+/** Writes an answer to a file. It gets its name only when it is complete. */
+async function runDownload({ client, operation, request, surroundings }: StreamRun, file = '-'): Promise<void> {
+  if (file === '-' && surroundings.width !== undefined)
+    throw usageError('the result is an archive', `write it to a file: berth ${operation.example} -f FILE`)
+  await withInterrupt(async (signal) => {
+    const { parts } = await client.open({ ...definedParts(request), signal })
+    if (file === '-') await writeToOutput(parts)
+    else await writeFileWhole(file, parts, new CopyProgress(surroundings))
+  })
 }
 
 /** Passes on an answer that is not an envelope: lines, events or a picture. */

@@ -68,6 +68,7 @@ import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
+import { exportRoute } from './guests/export.js'
 import { suspensionRoutes } from './guests/suspension.js'
 import { screenshotRoute } from './guests/screenshot.js'
 import { timelineRoute } from './guests/timeline.js'
@@ -224,6 +225,7 @@ function allRoutes(options: ApiOptions): Route[] {
     versionRoute(more.version),
     ...containerRoutes({ fleet, pages }),
     screenshotRoute(fleet),
+    exportRoute({ fleet, audit: access.audit }),
     connectionRoute(fleet),
     timelineRoute({ view, audit: access.audit, time, now: more.now ?? Date.now }),
     ...containerWriteRoutes(creation),

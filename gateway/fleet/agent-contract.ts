@@ -1,6 +1,8 @@
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
+import type { Readable } from 'node:stream'
+import type { ExportGuestRequest } from '../../proto/gen/berth/agent/v1/export.js'
 import type { Fence } from '../../shared/fence.js'
 import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 import type { GuestServiceService } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -67,6 +69,11 @@ export interface AgentClient {
   readonly hosts: Calls<typeof HostServiceService>
   readonly moves: Calls<typeof MoveServiceService>
   readonly security: Calls<typeof SecurityServiceService>
+  /**
+   * Begins an export of a guest, and returns the archive. If the archive is destroyed, the agent ends the export.
+   * @throws {BerthError} if the agent refuses the export
+   */
+  exportGuest(request: ExportGuestRequest): Promise<Readable>
   /** Waits for a connection to the agent. The returned function opens a console. */
   consoleOpener(): Promise<ConsoleOpener>
   /** Calls about operations. `getOperation` has a shorter timeout than the other calls. */

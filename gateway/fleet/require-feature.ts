@@ -31,6 +31,8 @@ const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> =
     ),
   'delete-copy': (name) =>
     conflict('agent_outdated', `the agent of ${name} is too old to delete old copies: upgrade it first`),
+  export: (name) =>
+    conflict('agent_outdated', `the agent of ${name} is too old to export containers: upgrade it first`),
   rename: (name) =>
     conflict('agent_outdated', `the agent of ${name} is too old to rename containers: upgrade it first`),
   run: (name) =>

@@ -56,19 +56,25 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
 }
 
+function isStream(produces: Route['produces']): boolean {
+  return produces === 'text/event-stream' || produces === 'application/octet-stream'
+}
+
 /** True if answers of the route have an ETag. Streams have no ETag. */
 export function hasEtag({ method, produces }: Route): boolean {
-  return method === 'GET' && produces !== 'text/event-stream'
+  return method === 'GET' && !isStream(produces)
 }
 
 export function successHeaders(route: Route): Json {
   return refer([
     ...everywhere,
     ...(route.sortable ? ['X-Total-Count'] : []),
-    ...(route.produces === 'application/x-ndjson' ? ['Content-Disposition'] : []),
+    ...(route.produces === 'application/x-ndjson' || route.produces === 'application/octet-stream'
+      ? ['Content-Disposition']
+      : []),
     ...(route.cookies ? ['Set-Cookie'] : []),
     ...(hasEtag(route) ? ['ETag'] : []),
-    ...(route.produces === 'text/event-stream' ? ['X-Accel-Buffering'] : []),
+    ...(isStream(route.produces) ? ['X-Accel-Buffering'] : []),
     ...(isRepeatable(route) ? ['Idempotency-Replayed'] : []),
   ])
 }

@@ -137,7 +137,8 @@ function unchangedSince(route: Route): Json {
 function successOf(route: Route, schemas: SharedSchemas): Json {
   const { summary: description, produces } = route
   if (produces !== undefined) {
-    const schema = produces === 'image/png' ? { type: 'string', format: 'binary' } : { type: 'string' }
+    const isBinary = produces === 'image/png' || produces === 'application/octet-stream'
+    const schema = isBinary ? { type: 'string', format: 'binary' } : { type: 'string' }
     return { description, headers: successHeaders(route), content: { [produces]: { schema } } }
   }
   const schema = schemas.refer(envelopeSchema(route.data, route.more))

@@ -11,6 +11,8 @@ export interface Reply {
   readonly cookies?: readonly string[]
   /** Writes the body after the headers were sent. */
   readonly stream?: (response: ServerResponse) => void
+  /** Called instead of `stream` if the body is not sent. */
+  readonly unused?: (() => void) | undefined
 }
 
 export const jsonType = 'application/json; charset=utf-8'
@@ -42,7 +44,8 @@ const streamHeaders = {
 
 /** Converts a handler's answer to a response. For reads, adds an ETag, and uses 304 if the client has the content. */
 export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
-  if (answer.stream) return { status: 200, headers: streamHeaders, body: '', stream: answer.stream }
+  const { stream, unused } = answer
+  if (stream) return { status: 200, headers: { ...streamHeaders, ...answer.headers }, body: '', stream, unused }
   const status = answer.status ?? 200
   const body = answer.prepared?.body ?? envelope(answer)
   const headers: Record<string, string> = { 'Content-Type': jsonType, 'Cache-Control': 'no-store' }
@@ -72,13 +75,14 @@ interface About {
  * otherwise close the connection too early.
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
-  if (response.headersSent || response.destroyed) return
+  if (response.headersSent || response.destroyed) return reply.unused?.()
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
   // The unread rest of this request hides the beginning of the next one, so the connection must be closed.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)
+  reply.unused?.()
   // For HEAD, Node omits the body.
   if (bodiless) return void response.end()
   sendBody(response, reply, drained)

@@ -77,6 +77,8 @@ export interface Answer<Data> {
   cookies?: readonly string[]
   /** Writes the body without a time limit. The request stays in progress until the connection is closed. */
   stream?: (response: ServerResponse) => void
+  /** Called instead of `stream` if the body is not sent: the client has gone, or requested only the headers. */
+  unused?: () => void
   /** True if the request succeeded only in part. Its answer is not stored, so that a repetition can complete it. */
   unsettled?: boolean
   /** A prepared body with its ETag, which replaces `data`. */
@@ -125,7 +127,7 @@ export interface Route<
   /** Schema of `data` in the answer. */
   readonly data?: D
   /** Media type of an answer without an envelope: a picture, one JSON document per line, or a stream. */
-  readonly produces?: 'image/png' | 'application/x-ndjson' | 'text/event-stream'
+  readonly produces?: 'image/png' | 'application/octet-stream' | 'application/x-ndjson' | 'text/event-stream'
   /** Schemas of fields of the answer in addition to `data`. */
   readonly more?: Record<string, TSchema>
   /** True if requests may contain `If-Match`, see `ifRevisionOf`. */

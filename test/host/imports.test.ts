@@ -107,6 +107,71 @@ describe('berth-agent import', () => {
     expect((await lab.gateway.request('GET', '/containers/other')).status).to.equal(404)
   })
 
+  describe('after berth guest export', () => {
+    const archive = join(lab.directory, 'exported.tar.zst')
+    const volumeOf = async (name: string): Promise<string> => {
+      const { uuid } = (await lab.send('GET', `/containers/${name}`)).data as { uuid: string }
+      return join(lab.host.instance.pool, 'guests', uuid)
+    }
+    /** Lists the snapshots of exports in the pool. */
+    const snapshots = (): string[] =>
+      readdirSync(join(lab.host.instance.pool, 'snapshots'), { recursive: true, encoding: 'utf8' }).filter((path) =>
+        /^[^/]+\/export-[^/]+$/.test(path),
+      )
+    const snapshotGone = (): Promise<unknown> =>
+      waitFor(() => snapshots().length === 0, { what: () => `no snapshot of an export\n${lab.host.logTail()}` })
+    /** Begins an export whose client reads only the headers. The rest does not fit into the buffers on the way. */
+    const openExport = async (): Promise<AbortController> => {
+      const client = new AbortController()
+      const headers = { 'x-api-key': lab.gateway.adminKey }
+      const answer = await fetch(`${lab.gateway.url}/api/v1/containers/large/export`, {
+        headers,
+        signal: client.signal,
+      })
+      expect(answer.status).to.equal(200)
+      expect(snapshots()).to.have.length(1)
+      return client
+    }
+
+    it('creates a guest with the same files, owners, attributes and settings from the archive', async () => {
+      const from = await volumeOf('old1')
+      execFileSync('sh', ['-c', hostileFiles], { cwd: join(from, 'srv') })
+      const env = { HOME: lab.directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey }
+      const exported = await startBerth(['guest', 'export', 'old1', '-f', archive], env).ended
+      expect(exported.code, `${exported.err}${lab.host.logTail()}`).to.equal(0)
+      await snapshotGone()
+      const names = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' }).split('\n')
+      expect(names.slice(0, 2)).to.deep.equal(['berth-export.json', 'rootfs/'])
+      expect(names.filter((name) => name !== '' && !/^(berth-export\.json$|rootfs\/)/.test(name))).to.deep.equal([])
+      const imported = lab.host.runAgent('import', 'archive', archive, '--name', 'again', '--start')
+      expect(imported.code, `${imported.err}${lab.host.logTail()}`).to.equal(0)
+      expect(imported.out).to.match(/^tcp port 20080 +it is outside the port range of the host or in use/m)
+      const guest = (await lab.send('GET', '/containers/again')).data
+      expect(guest).to.include({ status: 'running', ram_mb: 256, disk_gb: 3, template: 'imported' })
+      const to = await volumeOf('again')
+      expect(describeFiles(join(to, 'srv'))).to.equal(describeFiles(join(from, 'srv')))
+      expect(describeFiles(join(to, 'srv'))).to.contain('cap_net_raw=ep')
+    })
+
+    it('deletes the snapshot when the client disconnects, and refuses a second export of the guest', async () => {
+      const client = await openExport()
+      const second = await lab.gateway.request('GET', '/containers/large/export')
+      expect([second.status, second.body.code]).to.deep.equal([409, 'invalid_state'])
+      client.abort()
+      await snapshotGone()
+    })
+
+    it('deletes the snapshot at the start of the agent if the agent was killed', async () => {
+      const client = await openExport()
+      await lab.host.kill()
+      expect(snapshots()).to.have.length(1)
+      lab.host.start()
+      await snapshotGone()
+      client.abort()
+      await lab.online()
+    })
+  })
+
   it('refuses the name of another guest, and the directory of a running guest', () => {
     const taken = lab.host.runAgent('import', 'directory', source, '--name', 'old1')
     expect([taken.code, taken.err]).to.deep.equal([1, 'berth-agent: a container named old1 already exists\n'])
@@ -119,6 +184,20 @@ describe('berth-agent import', () => {
     ])
   })
 })
+
+/** Makes files in the working directory that an export could treat wrongly. */
+const hostileFiles = `
+  ln data hard && ln -s ../../../../../../etc/passwd outside && ln -s /proc/1/root absolute && mkfifo pipe
+  truncate --size=1T huge && printf x >"$(printf 'new\\nline')" && printf x >-rf && printf x >'s,a,b,'
+  mkdir rootfs && ln -s . rootfs/loop && printf y >rootfs/berth-export.json
+  cp /bin/true tool && chown 1000:65534 tool && setcap cap_net_raw+ep tool && setfattr -n user.note -v text data`
+
+/** Describes the files in a directory: type, mode, owner, size, links, targets, attributes and content of small files. */
+function describeFiles(directory: string): string {
+  const script = `find . -printf '%p %y %m %U:%G %s %n %l\\n' | sort; getcap -r . | sort; getfattr -d -R -h . | sort
+    find . -type f -size -1000k -print0 | sort -z | xargs -0 sha256sum; test data -ef hard && echo linked`
+  return execFileSync('sh', ['-c', script], { cwd: directory, encoding: 'utf8' })
+}
 
 /** The file backup.yaml of a container of LXD. @param first the first user id of the container on the disk */
 function backupYaml(first: number): string {

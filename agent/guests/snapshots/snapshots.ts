@@ -48,10 +48,18 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
   store.update(uuid, { snapshots: known.filter((snapshot) => snapshot.id !== id) })
 }
 
+/** Prefix of the ids of hidden snapshots that exports read. `Exports` deletes them. */
+export const exportPrefix = 'export-'
+
+export function isExportSnapshot(id: string): boolean {
+  return id.startsWith(exportPrefix)
+}
+
 /** Deletes snapshots in the pool that the guest's record lacks, because an earlier operation could not delete them. */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
   const known = new Set([...snapshots.map(({ id }) => id), ...sent])
-  for (const id of await volumes.listSnapshots(uuid)) if (!known.has(id)) await volumes.deleteSnapshot(uuid, id)
+  for (const id of await volumes.listSnapshots(uuid))
+    if (!known.has(id) && !isExportSnapshot(id)) await volumes.deleteSnapshot(uuid, id)
 }

@@ -2,7 +2,7 @@ import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { perlProgram } from '../process/perl-program.js'
 import { CommandError, start } from '../process/process.js'
-import { planArchive, planUntar } from './plan-tar.js'
+import { planArchive, planUntar, type ArchiveOptions } from './plan-tar.js'
 
 /** User ids as they are stored on a disk (`first`), and as a container sees them (`shown`). */
 export interface IdRange {
@@ -34,6 +34,22 @@ export interface CopyResult {
 
 /** The attributes that a copy retains, in addition to ACLs. */
 const attributes = ['security.capability', 'user.*'] as const
+
+/** A program that writes an archive to its standard output. `ended` rejects with a CommandError if it fails. */
+export interface TreeReader {
+  readonly child: ReturnType<typeof start>
+  readonly ended: Promise<unknown>
+}
+
+/**
+ * Archives an untrusted root filesystem, whose stored user ids are those that the guest sees. Includes owners, modes,
+ * ACLs, attributes and times, but not the content of /dev. Follows no links.
+ */
+export function archiveTree(tree: string, options: Omit<ArchiveOptions, 'attributes'>): TreeReader {
+  const reader = startPerl('read-tree', [tree, '', '', ...planArchive({ attributes, ...options })])
+  reader.child.stdin.end()
+  return reader
+}
 
 /**
  * Copies an untrusted root filesystem with its owners, modes, ACLs, attributes and times. Converts the stored user ids.

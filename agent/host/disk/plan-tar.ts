@@ -20,8 +20,15 @@ export function planUntar(options: TarOptions): string[] {
   ]
 }
 
+export interface ArchiveOptions extends TarOptions {
+  /** Compression of the archive. Default: none. */
+  readonly compression?: 'zstd' | 'gzip'
+  /** Directory in the archive that contains the files: lower-case letters. Default: the top of the archive. */
+  readonly directory?: string
+}
+
 /** Returns the command of tar that writes its working directory to its standard output. */
-export function planArchive(options: TarOptions): string[] {
+export function planArchive({ compression, directory, ...options }: ArchiveOptions): string[] {
   return [
     'tar',
     '--create',
@@ -32,6 +39,9 @@ export function planArchive(options: TarOptions): string[] {
     '--sparse',
     '--warning=no-file-ignored',
     ...planCommon(options),
+    ...(compression ? [`--${compression}`] : []),
+    // Changes names and the targets of hard links (flags "rh"), but not those of symbolic links.
+    ...(directory ? [`--transform=flags=rh;s,^\\.,${directory},`] : []),
     '.',
   ]
 }

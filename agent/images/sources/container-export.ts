@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, chown, lstat, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { manifestName } from '../../exports/manifest.js'
 
 /*
  * This module finds the root filesystem in an unpacked archive that contains further files of a container format. Links
@@ -11,14 +12,14 @@ import { join } from 'node:path'
 const temporaryName = (): string => `.berth-${randomBytes(8).toString('hex')}`
 
 /**
- * Replaces the content of a tree by its `rootfs/`, if the tree is an export of LXD or Incus
- * (documentation.ubuntu.com/lxd, unified image format). Such an export also contains `metadata.yaml` and templates for
- * files that Berth writes itself.
+ * Replaces the content of a tree by its `rootfs/`, if the tree is an export of Berth, LXD or Incus
+ * (documentation.ubuntu.com/lxd, unified image format). An export of Berth also contains a manifest, and others contain
+ * `metadata.yaml` and templates for files that Berth writes itself.
  */
 export async function unwrapExport(tree: string): Promise<void> {
   const rootfs = join(tree, 'rootfs')
-  const isExport = (await kindOf(join(tree, 'metadata.yaml'))) === 'file' && (await kindOf(rootfs)) === 'directory'
-  if (!isExport) return
+  const descriptions = await Promise.all([manifestName, 'metadata.yaml'].map((name) => kindOf(join(tree, name))))
+  if (!descriptions.includes('file') || (await kindOf(rootfs)) !== 'directory') return
   const inner = join(tree, temporaryName())
   await rename(rootfs, inner)
   for (const name of await readdir(tree))

@@ -51,7 +51,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)
-  const command = isZip ? planUnzip() : planTar(compressions.find(([first]) => magic.startsWith(first))?.[1] ?? '')
+  const command = isZip ? planUnzip() : planTar(compressionOption(magic))
   await runUnpacker(order, command, signal)
   return isZip
 }
@@ -87,6 +87,11 @@ function planUnzip(): string[] {
 /** Returns the command of tar that unpacks its standard input. @param compression option of tar, or '' */
 function planTar(compression: string): string[] {
   return [...bounded, ...planUntar({ attributes: ['security.capability'] }), ...(compression ? [compression] : [])]
+}
+
+/** Returns the option of tar for an archive that begins with these bytes. '': it is not compressed. */
+export function compressionOption(magic: string): string {
+  return compressions.find(([first]) => magic.startsWith(first))?.[1] ?? ''
 }
 
 async function readMagic(archive: string): Promise<string> {

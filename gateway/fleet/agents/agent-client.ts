@@ -1,5 +1,7 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+import type { Readable } from 'node:stream'
 import { BackupServiceService } from '../../../proto/gen/berth/agent/v1/backup.js'
+import type { ExportGuestRequest } from '../../../proto/gen/berth/agent/v1/export.js'
 import { GuestServiceService } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceService } from '../../../proto/gen/berth/agent/v1/image.js'
 import { ImportServiceService } from '../../../proto/gen/berth/agent/v1/import.js'
@@ -13,6 +15,7 @@ import { fenceKey, formatFence, type Fence } from '../../../shared/fence.js'
 import { fromServiceError, UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentConnection } from './agent-connection.js'
 import type { AgentLink } from './agent-link.js'
+import { openExport } from './open-export.js'
 import type { AgentClient, Calls, ConsoleOpener } from '../agent-contract.js'
 
 type UnaryMethod<Request, Response> = (
@@ -29,6 +32,9 @@ const maxWaiting = 2000
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which can be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
+
+/** Time in ms in which an export must begin. The agent first freezes the guest, and takes a snapshot. */
+const exportTimeoutMs = 60_000
 
 /** Message of grpc-js 1.14.7 for REFUSED_STREAM: the peer did not process the call (RFC 9113, 8.7). */
 const refusedStream = 'Stream refused by server'
@@ -106,6 +112,11 @@ export class GrpcAgentClient implements AgentClient {
   readonly moves = this.#calls(MoveServiceService, ({ moves }) => moves)
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
+
+  async exportGuest(request: ExportGuestRequest): Promise<Readable> {
+    const { link } = this
+    return openExport({ connection: await link.connected(), link, timeoutMs: exportTimeoutMs }, request)
+  }
 
   async consoleOpener(): Promise<ConsoleOpener> {
     const connection = await this.link.connected()

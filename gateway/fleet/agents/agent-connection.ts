@@ -2,6 +2,7 @@ import { Client, credentials, type ChannelOptions, type ClientOptions } from '@g
 import { createSecureContext, type PeerCertificate, type SecureContext } from 'node:tls'
 import { BackupServiceClient } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/certificate.js'
+import { ExportServiceClient } from '../../../proto/gen/berth/agent/v1/export.js'
 import { GuestServiceClient } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ImageServiceClient } from '../../../proto/gen/berth/agent/v1/image.js'
 import { ImportServiceClient } from '../../../proto/gen/berth/agent/v1/import.js'
@@ -65,6 +66,7 @@ function createContext({ caPems, leaf }: Pick<AgentTarget, 'caPems' | 'leaf'>): 
 export interface AgentConnection {
   readonly target: AgentTarget
   readonly backups: InstanceType<typeof BackupServiceClient>
+  readonly exports: InstanceType<typeof ExportServiceClient>
   readonly guests: InstanceType<typeof GuestServiceClient>
   readonly settings: InstanceType<typeof GuestSettingsServiceClient>
   readonly routing: InstanceType<typeof RoutingServiceClient>
@@ -112,6 +114,11 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     'grpc.max_receive_message_length': maxRoutingBytes,
     'grpc.client_idle_timeout_ms': separateIdleMs,
   })
+  // Exports need a separate connection, because their data would delay all other calls.
+  const exports = new ExportServiceClient(`dns:${target.address}`, channelCredentials, {
+    ...options,
+    'grpc.client_idle_timeout_ms': separateIdleMs,
+  })
   const tls = { ...splitHostPort(target.address), servername: identityDnsName(identity), secureContext }
   return {
     target,
@@ -119,6 +126,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
+    exports,
     openConsole: (listener) => openConsole({ options: { ...tls, checkServerIdentity }, check }, listener),
     images: new ImageServiceClient('', channelCredentials, shared),
     imports: new ImportServiceClient('', channelCredentials, shared),
@@ -133,6 +141,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
       closed = true
       base.close()
       routing.close()
+      exports.close()
     },
   }
 }

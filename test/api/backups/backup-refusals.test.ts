@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict } from '../../../shared/errors.js'
-import { BackupLab } from '../../support/gateway/backup-lab.js'
+import { BackupLab, type Row } from '../../support/gateway/backup-lab.js'
 import type { LabAgent } from '../../support/memory/lab-agent.js'
 import { memoryTargets } from '../../support/memory/memory-backups.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
@@ -154,4 +154,41 @@ describe('backups over HTTP', function () {
       const { body } = await gateway.request(method, path + suffix, { key })
       expect(body.code).to.equal('insufficient_scope')
     })
+
+  describe('of which the whole guest is exported as an archive', () => {
+    const ask = (options: object = {}, method = 'GET') =>
+      gateway.request(method, `/containers/${guest.id}/export`, options)
+    const boundKey = () => gateway.makeKey({ scopes: ['backup:restore'], container_uuids: [guest.uuid] })
+    const noSnapshot = () => waitFor(() => snapshotsLeft() === 0, { what: 'the snapshot of the export is deleted' })
+
+    it('are refused for blocked containers, unless the caller may see all containers', async () => {
+      const key = await boundKey()
+      const body = { reason: 'invoice', message: '' }
+      await gateway.request('POST', `/containers/${guest.id}/suspend`, { body })
+      const answer = await ask({ key })
+      expect([answer.status, answer.body.code]).to.deep.equal([403, 'policy_blocked'])
+      expect((await ask({}, 'HEAD')).status).to.equal(200)
+      await noSnapshot()
+    })
+
+    it('are refused for virtual machines and unknown compressions', async () => {
+      const machine = await gateway.fleet.addGuest({ virtualization: 'kvm' })
+      const { status, body } = await gateway.request('GET', `/containers/${machine.id}/export`)
+      expect([status, body.code]).to.deep.equal([400, 'unsupported'])
+      const other = await gateway.request('GET', `/containers/${guest.id}/export?compression=xz`)
+      expect([other.status, other.body.code]).to.deep.equal([400, 'invalid_field'])
+    })
+
+    it('break the answer and leave no snapshot if the files cannot be read, and are recorded', async () => {
+      const failure = await ask({ key: await boundKey() }).catch((error: unknown) => error)
+      expect(failure).to.be.instanceOf(Error) // the host in memory has no files
+      await noSnapshot()
+      const entries = async () =>
+        (await gateway.request('GET', '/audit-logs?action=container.export')).body.data as Row[]
+      const entry = await waitFor(async () => (await entries()).find(({ target }) => target === guest.name), {
+        what: 'the audit entry',
+      })
+      expect(entry['success']).to.equal(false)
+    })
+  })
 })

@@ -142,6 +142,7 @@ describe('an upgrade of one host over HTTP', () => {
       'confirm-owners',
       'create-settings',
       'delete-copy',
+      'export',
     ])
   })
 

@@ -63,6 +63,7 @@ describe('the OpenAPI document', () => {
     const reads = Object.entries(paths).filter(([, { get }]) => get && '409' in get.responses)
     expect(reads.map(([path]) => path)).to.deep.equal([
       '/backup-targets/{id}/backups',
+      '/containers/{id}/export',
       '/containers/{id}/random-port',
       '/containers/{id}/screenshot',
     ])

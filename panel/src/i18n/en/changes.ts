@@ -7,6 +7,7 @@ export const changes = {
   'change.container.stop': 'Stop requested',
   'change.container.restart': 'Restart requested',
   'change.container.delete': 'Guest deleted',
+  'change.container.export': 'Guest exported',
   'change.container.migrate': 'Move to another host requested',
   'change.container.reinstall': 'Reinstallation requested',
   'change.container.reset_password': 'Password reset',

@@ -46,6 +46,7 @@ export const guests = {
   'guest.restart': 'Restart',
   'guest.delete': 'Delete',
   'guest.reinstall': 'Reinstall',
+  'guest.export': 'Export as archive',
   'guest.force': 'Without a clean shutdown (like pulling the plug)',
   'guest.start.ask': 'Start {{name}}?',
   'guest.start.text': 'The guest starts with its current settings.',

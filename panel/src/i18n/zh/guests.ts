@@ -47,6 +47,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'guest.restart': '重启',
   'guest.delete': '删除',
   'guest.reinstall': '重装系统',
+  'guest.export': '导出为归档文件',
   'guest.force': '强制执行（相当于断电）',
   'guest.start.ask': '启动 {{name}}？',
   'guest.start.text': '将按当前设置启动。',

@@ -1,0 +1,57 @@
+import { mkdtemp, open, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { manifestName, parseManifest, type ExportManifest } from '../exports/manifest.js'
+import { runPerl } from '../host/process/process.js'
+import { compressionOption } from '../images/sources/unpack.js'
+
+/** The manifest is the first file of an export, and smaller than this number of bytes. */
+const headBytes = 1024 ** 2
+const memoryBytes = 1024 ** 3
+
+export interface ManifestOrder {
+  readonly archive: string
+  /** A directory on a file system with idmapped mounts. */
+  readonly directory: string
+  /** First of 65,536 unused user ids of the host. */
+  readonly hostIdBase: number
+}
+
+/**
+ * Reads the manifest at the beginning of an untrusted archive, in the sandbox in which archives are unpacked. Returns
+ * `undefined` if the archive has no manifest, for example because it is not an export of Berth.
+ * @throws {BerthError} `image_invalid` if the manifest is damaged, or has an unknown version
+ */
+export async function readManifest({
+  archive,
+  directory,
+  hostIdBase,
+}: ManifestOrder): Promise<ExportManifest | undefined> {
+  const head = await readHead(archive)
+  const target = await mkdtemp(join(directory, '.manifest-'))
+  try {
+    const command = planRead(compressionOption(head.toString('hex', 0, 6)))
+    const { stdout } = await runPerl('unpack-tree', ['-', target, String(hostIdBase), ...command], {
+      stdin: head,
+      okCodes: [0, 1, 2], // tar fails because the rest of the archive is missing
+      maxOutputBytes: headBytes,
+    })
+    return stdout === '' ? undefined : parseManifest(stdout)
+  } finally {
+    await rmdir(target)
+  }
+}
+
+function planRead(compression: string): string[] {
+  const options = ['--extract', '--to-stdout', '--occurrence=1', '--file=-', ...(compression ? [compression] : [])]
+  return ['prlimit', `--data=${memoryBytes}`, 'tar', ...options, '--', manifestName]
+}
+
+async function readHead(archive: string): Promise<Buffer> {
+  const handle = await open(archive)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(headBytes), 0, headBytes, 0)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}
