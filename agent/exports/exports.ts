@@ -7,7 +7,7 @@ import { parseUuid } from '../guests/create/parse-create.js'
 import { refuseDeleted } from '../guests/deletion/plan-deletion.js'
 import { refuseNotOwned } from '../guests/moves/change-ownership.js'
 import type { GuestRecord } from '../guests/record/record.js'
-import { awaitSettled, takeHidden } from '../guests/snapshots/snapshot-space.js'
+import { takeHidden } from '../guests/snapshots/snapshot-space.js'
 import { exportPrefix, isExportSnapshot } from '../guests/snapshots/snapshots.js'
 import { whileFrozen } from '../guests/snapshots/while-frozen.js'
 import { checkFree } from '../storage/room.js'
@@ -31,14 +31,15 @@ export interface ExportRequest {
 export interface OpenExport {
   /** Parts of the archive. Ends with an error if the archive is not complete. */
   readonly parts: AsyncIterable<Buffer>
-  /** Ends the export, and deletes its snapshot. Never rejects. Can be repeated. */
+  /**
+   * Ends the export, and deletes its snapshot. Never rejects. Can be repeated. The reconciler later lowers the disk limit,
+   * which the snapshot has raised.
+   */
   close(): Promise<void>
 }
 
 /** Maximum number of exports that run on a host at the same time. */
 const mostExports = 2
-/** Maximum time in ms to wait until the space of a deleted snapshot is free. Later, the reconciler lowers the limit. */
-const settleMs = 10_000
 
 interface RunningExport {
   readonly uuid: string
@@ -154,7 +155,6 @@ export class Exports {
     try {
       if (running.reader) await stopReader(running.reader)
       await context.volumes.deleteSnapshot(uuid, snapshot)
-      if (context.store.find(uuid)) await awaitSettled(context, uuid, AbortSignal.timeout(settleMs))
     } catch (err) {
       context.log.warn({ err, guest: uuid }, 'could not delete the snapshot of an export; the agent tries again later')
     } finally {

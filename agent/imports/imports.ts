@@ -142,7 +142,7 @@ export class Imports implements GuestImports {
   async #unpack(archive: string, target: string, signal: AbortSignal): Promise<void> {
     const hostIdBase = planFreeUserIds(this.parts.config.lxc)
     try {
-      await unpackArchive({ archive, target, hostIdBase }, signal)
+      await unpackArchive({ archive, target, hostIdBase, keepsUserAttributes: true }, signal)
     } catch (error) {
       throw error instanceof BerthError && error.code === 'image_too_large' ? tooSmall(error) : error
     }

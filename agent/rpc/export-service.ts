@@ -33,7 +33,7 @@ export function createExportService({ exports, log }: ExportServiceParts): Expor
         const known = toBerthError(error, 'export guest')
         if (known.kind === 'internal' && !gone.signal.aborted)
           log.error({ err: error, guest: call.request.uuid }, 'an export failed')
-        call.destroy(toServiceError(known, 'export guest'))
+        call.emit('error', toServiceError(known, 'export guest')) // `destroy` would send no status
       })
     },
   }

@@ -109,6 +109,7 @@ describe('berth-agent import', () => {
 
   describe('after berth guest export', () => {
     const archive = join(lab.directory, 'exported.tar.zst')
+    const answers: Response[] = [] // a response that is not referenced could be canceled
     const volumeOf = async (name: string): Promise<string> => {
       const { uuid } = (await lab.send('GET', `/containers/${name}`)).data as { uuid: string }
       return join(lab.host.instance.pool, 'guests', uuid)
@@ -123,12 +124,15 @@ describe('berth-agent import', () => {
     /** Begins an export whose client reads only the headers. The rest does not fit into the buffers on the way. */
     const openExport = async (): Promise<AbortController> => {
       const client = new AbortController()
-      const headers = { 'x-api-key': lab.gateway.adminKey }
-      const answer = await fetch(`${lab.gateway.url}/api/v1/containers/large/export`, {
-        headers,
-        signal: client.signal,
-      })
-      expect(answer.status).to.equal(200)
+      const url = `${lab.gateway.url}/api/v1/containers/large/export`
+      const options = { headers: { 'x-api-key': lab.gateway.adminKey }, signal: client.signal }
+      // The agent refuses a second export for a moment after the snapshot of the first one was deleted.
+      const opened = async (): Promise<boolean> => {
+        const answer = await fetch(url, options)
+        answers.push(answer)
+        return answer.status === 200
+      }
+      await waitFor(opened, { what: () => `the export begins\n${lab.host.logTail()}` })
       expect(snapshots()).to.have.length(1)
       return client
     }

@@ -24,6 +24,8 @@ export interface UnpackOrder {
   readonly target: string
   /** First of 65,536 unused user ids of the host. */
   readonly hostIdBase: number
+  /** True if `user.` attributes of files in tar archives are preserved, too. Default: false. */
+  readonly keepsUserAttributes?: boolean
 }
 
 /**
@@ -51,7 +53,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)
-  const command = isZip ? planUnzip() : planTar(compressionOption(magic))
+  const command = isZip ? planUnzip() : planTar(order, compressionOption(magic))
   await runUnpacker(order, command, signal)
   return isZip
 }
@@ -85,8 +87,9 @@ function planUnzip(): string[] {
 }
 
 /** Returns the command of tar that unpacks its standard input. @param compression option of tar, or '' */
-function planTar(compression: string): string[] {
-  return [...bounded, ...planUntar({ attributes: ['security.capability'] }), ...(compression ? [compression] : [])]
+function planTar({ keepsUserAttributes = false }: UnpackOrder, compression: string): string[] {
+  const attributes = ['security.capability', ...(keepsUserAttributes ? ['user.*'] : [])]
+  return [...bounded, ...planUntar({ attributes }), ...(compression ? [compression] : [])]
 }
 
 /** Returns the option of tar for an archive that begins with these bytes. '': it is not compressed. */
