@@ -29,6 +29,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   port: 'port mappings of guests',
   'public-url': 'public URL of the panel',
   routing: 'ports and public addresses of hosts',
+  schedule: 'schedules of backups and snapshots',
   security: 'alerts about guests, and reactions to them',
   session: 'sessions of browsers; berth login stores an API key',
   setup: 'links that set up accounts',

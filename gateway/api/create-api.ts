@@ -73,6 +73,7 @@ import { suspensionRoutes } from './guests/suspension.js'
 import { screenshotRoute } from './guests/screenshot.js'
 import { timelineRoute } from './guests/timeline.js'
 import { snapshotRoutes } from './guests/snapshots.js'
+import { scheduleListRoute } from './schedules/schedules.js'
 import { swapRoutes } from './hosts/swap.js'
 import { versionRoute } from './hosts/version.js'
 import { balanceRoute } from './hosts/balance.js'
@@ -234,6 +235,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...snapshotRoutes({ fleet, time }),
     ...backupRoutes(backups),
     ...backupTargetRoutes(backups),
+    scheduleListRoute({ view, targets: more.backupTargets, time }),
     ...keptBackupRoutes(backups),
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),

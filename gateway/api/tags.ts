@@ -15,6 +15,7 @@ export const tagTexts: Readonly<Record<string, string>> = {
   Overview: 'State of the fleet and its hosts.',
   Ports: 'Mappings of host ports to containers.',
   Routing: 'Public addresses and port ranges of a host, and their assignments.',
+  Schedules: 'Schedules of backups and snapshots of all containers.',
   Security: 'Alerts about containers that attack or abuse other systems.',
   Settings: 'Settings of a host and of this API.',
   Snapshots: 'Snapshots of containers on their hosts.',

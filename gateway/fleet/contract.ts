@@ -64,6 +64,8 @@ export interface FleetView {
   /** Operations of some guests, newest first. */
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
+  /** Returns the newest operation of an action on a guest. */
+  latestOperation(guestUuid: string, action: string): OperationView | undefined
   templates(): Iterable<TemplateView>
   /** Returns the alerts of one host. Without `hostId`, returns the alerts of all hosts. */
   alerts(hostId?: string): AlertView[]

@@ -107,6 +107,10 @@ export class FleetState implements FleetView {
     return this.operationTable.find(id)
   }
 
+  latestOperation(guestUuid: string, action: string): OperationView | undefined {
+    return this.operationTable.latestOf(guestUuid, action)
+  }
+
   *templates(): Iterable<TemplateView> {
     for (const host of this.#hosts.values()) yield* host.templates.values()
   }

@@ -23,6 +23,7 @@ const pages: readonly (readonly [name: string, path: string])[] = [
   ['images', '/images'],
   ['snapshots', '/snapshots'],
   ['backups', '/backups'],
+  ['schedules', '/schedules'],
   ['tasks', '/tasks'],
   ['routing', '/routing'],
   ['security', '/security'],
@@ -48,6 +49,9 @@ describe('the pages of the panel', () => {
       await lab.gateway.fleet.addGuest({ status })
     const { body: customer } = await lab.gateway.request('POST', '/sub-user/create', {
       body: { container_name: 'web-1' },
+    })
+    await lab.gateway.request('POST', `/containers/${guest.id}/snapshots/schedule`, {
+      body: { enabled: true, interval_hours: 24, time: '03:30' },
     })
     const { body: webhook } = await lab.gateway.request('POST', '/webhooks', {
       body: { name: 'billing', url: 'https://billing.example.com/berth', disabled: true },

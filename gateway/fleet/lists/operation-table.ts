@@ -69,6 +69,16 @@ export class OperationTable extends Table<OperationView, OperationField> {
     return ids.flatMap((id) => this.find(id) ?? []).sort(newestFirst)
   }
 
+  /** Returns the newest operation of an action on a guest. */
+  latestOf(guestUuid: string, action: string): OperationView | undefined {
+    let latest: OperationView | undefined
+    for (const id of this.#byGuest.get(guestUuid) ?? []) {
+      const view = this.find(id)
+      if (view?.operation.action === action && (!latest || newestFirst(view, latest) < 0)) latest = view
+    }
+    return latest
+  }
+
   #forget({ operation }: OperationView): void {
     const guestUuid = guestUuidOf(operation)
     const ids = this.#byGuest.get(guestUuid)

@@ -14,7 +14,7 @@ export function stageText(stage: string): string {
 }
 
 /** Describes the error of a task: in English with the host's message, in other languages by the code of the error. */
-export function taskError({ error, error_code: code }: Task): string {
+export function taskError({ error, error_code: code }: Pick<Task, 'error' | 'error_code'>): string {
   return texts.language === 'en' ? error : texts.find(`error.${code}`, error)
 }
 

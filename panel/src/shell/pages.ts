@@ -1,5 +1,6 @@
 import Boxes from '@lucide/svelte/icons/boxes'
 import Archive from '@lucide/svelte/icons/archive'
+import CalendarClock from '@lucide/svelte/icons/calendar-clock'
 import Camera from '@lucide/svelte/icons/camera'
 import Gauge from '@lucide/svelte/icons/gauge'
 import HardDrive from '@lucide/svelte/icons/hard-drive'
@@ -38,6 +39,7 @@ export const navGroups: readonly { readonly label: Key; readonly pages: readonly
       { path: '/containers', label: 'nav.guests', icon: Boxes, scope: 'container:read' },
       { path: '/snapshots', label: 'nav.snapshots', icon: Camera, scope: 'snapshot:read', admin: true },
       { path: '/backups', label: 'nav.backups', icon: Archive, scope: 'backup:read', admin: true },
+      { path: '/schedules', label: 'nav.schedules', icon: CalendarClock, scope: 'container:read', admin: true },
       { path: '/tasks', label: 'nav.tasks', icon: ListChecks, scope: 'task:read' },
     ],
   },
@@ -81,6 +83,7 @@ export const routes = {
   '/images': page(() => import('../pages/images/Images.svelte')),
   '/snapshots': page(() => import('../pages/Snapshots.svelte')),
   '/backups': page(() => import('../pages/backups/Backups.svelte')),
+  '/schedules': page(() => import('../pages/schedules/Schedules.svelte')),
   '/tasks': page(() => import('../pages/Tasks.svelte')),
   '/routing': page(() => import('../pages/routing/RoutingPage.svelte')),
   '/security': page(() => import('../pages/Security.svelte')),

@@ -57,6 +57,7 @@ const forSubUsers: Readonly<Record<string, string>> = {
   'POST /containers/{id}/snapshots/schedule': 'snapshot:schedule',
   'POST /containers/{id}/snapshots/{snapshot_id}/restore': 'snapshot:restore',
   'DELETE /containers/{id}/snapshots/{snapshot_id}': 'snapshot:delete',
+  'GET /schedules': 'container:read',
   'GET /images/enabled': 'image:read',
   'GET /templates': 'image:read',
   'GET /tasks': 'task:read',

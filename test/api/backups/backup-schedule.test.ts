@@ -153,6 +153,34 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
+  it('are listed next to those of snapshots, with the results of their last runs', async () => {
+    lab.nowMs = Date.now() - 3 * 3_600_000 // the list finds the task of a run by its time, which is that of the host
+    await isSet({ ...daily, interval_hours: 1, retention: 3 })
+    const { id, name } = lab.guest
+    await lab.gateway.request('POST', `/containers/${id}/snapshots/schedule`, { body: { ...daily, time: '05:00' } })
+    const list = async (query: string, key?: string): Promise<Row[]> => {
+      const path = `/schedules?container_name=${name}${query}`
+      return (await lab.gateway.request('GET', path, key === undefined ? {} : { key })).body.data as Row[]
+    }
+    const [backup, snapshot] = await list('&sort=kind')
+    expect(backup).to.include({ container_id: id, kind: 'backup', enabled: true, interval_hours: 1, retention: 3 })
+    expect(backup).to.include({ target_id: targetId, target_name: 'disk', last_run: '', last_result: 'never' })
+    expect(snapshot).to.include({ kind: 'snapshot', target_name: '', time: '05:00', last_result: 'never' })
+    lab.agent.host.backupFaults.send = () => fail()
+    await runNext()
+    const [task] = await tasks()
+    const { last_run: lastRun, next_run: nextRun } = (await read()).schedule
+    const failed = { ...backup, last_run: lastRun, next_run: nextRun, last_result: 'failed' }
+    expect(await list('&last_result=failed&enabled=true')).to.deep.equal([
+      { ...failed, last_error: task!['error'], last_error_code: task!['error_code'], last_task_id: task!['task_id'] },
+    ])
+    const reader = await lab.gateway.makeKey({ scopes: ['container:read', 'backup:read'] })
+    expect(await list('', reader)).to.deep.equal([failed])
+    const other = await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
+    const bound = await lab.gateway.makeKey({ scopes: ['*'], container_uuids: [other.uuid] })
+    expect(await list('', bound)).to.deep.equal([])
+  })
+
   it('prevent the removal of their target, and are disabled on the host if the removal is forced', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)

@@ -43,6 +43,7 @@ export const ui = {
   'nav.guests': 'Guests',
   'nav.snapshots': 'Snapshots',
   'nav.backups': 'Backups',
+  'nav.schedules': 'Schedules',
   'nav.tasks': 'Tasks',
   'nav.hosts': 'Hosts',
   'nav.gateways': 'Gateways',

@@ -44,6 +44,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'nav.guests': '实例',
   'nav.snapshots': '快照',
   'nav.backups': '备份',
+  'nav.schedules': '定时任务',
   'nav.tasks': '任务',
   'nav.hosts': '主机',
   'nav.gateways': '网关',
