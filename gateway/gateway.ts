@@ -24,6 +24,7 @@ import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
 import { Maintenance } from './maintenance/maintenance.js'
 import { AccessPolicies } from './policy/access-policy.js'
+import { GuestTrend } from './usage/guest-trend.js'
 import { PanelSettings } from './settings/panel-settings.js'
 import { FleetAuthority } from './pki/fleet-authority.js'
 import { SecurityAudit } from './access/security-audit.js'
@@ -106,6 +107,7 @@ async function startParts(
   const { max_body_bytes: maxBodyBytes, trusted_proxies: trustedProxies, metrics: metricsFor } = config.http
   const policies = new AccessPolicies({ store, trustedProxies, log })
   const settings = new PanelSettings(store, log)
+  const guestTrend = new GuestTrend(store, log)
   const tlsOptions = await tlsOptionsOf(config)
   const listen = splitHostPort(config.listen)
   await sockets?.retain(
@@ -152,6 +154,7 @@ async function startParts(
   const upkeep = new PeriodicTasks(
     {
       'backup targets of schedules': keepTargets({ fleet, targets: backupTargets, log }),
+      'number of guests': () => guestTrend.record(fleet),
       'custom images': keepImages({ fleet, images: customImages, log }),
     },
     log,
@@ -169,6 +172,7 @@ async function startParts(
     backupTargets,
     customImages,
     upkeep,
+    guestTrend,
     events,
     webhooks,
     fleetUpgrades,

@@ -77,6 +77,7 @@ import { scheduleListRoute } from './schedules/schedules.js'
 import { swapRoutes } from './hosts/swap.js'
 import { versionRoute } from './hosts/version.js'
 import { balanceRoute } from './hosts/balance.js'
+import type { GuestTrend } from '../usage/guest-trend.js'
 import { fleetUsageRoute } from './usage/fleet-usage.js'
 import { guestUsageRoute } from './usage/guest-usage.js'
 import { taskRoutes } from './tasks/tasks.js'
@@ -112,6 +113,7 @@ export interface ApiOptions {
   readonly backupTargets: BackupTargets
   readonly customImages: CustomImages
   readonly upkeep: PeriodicTasks
+  readonly guestTrend: GuestTrend
   readonly events: EventHub
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
@@ -220,7 +222,7 @@ function allRoutes(options: ApiOptions): Route[] {
   const passkeys = { accounts: access.accounts, time, brand: settings.brand, publicUrl }
   return [
     ...overviewRoutes({ view, time }),
-    fleetUsageRoute(fleet),
+    fleetUsageRoute(fleet, more.guestTrend),
     balanceRoute(fleet),
     guestUsageRoute(fleet),
     versionRoute(more.version),

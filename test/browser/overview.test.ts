@@ -58,6 +58,7 @@ describe('the overview of a fleet', function () {
       }
       return { ...one, ...allocated, disk_total_gb: 2000 * count, fits: count * 14 }
     })
+    const history = Array.from({ length: 90 }, (_, day) => (day < 70 || day === 80 ? null : count * 20 - 90 + day))
     const size = { vcpu: 2, ram_mb: 2048, disk_gb: 20, containers: count * 120, fits: count * 14 }
     const guests = Array.from({ length: count * 20 }, (_, at) => ({
       ...guest,
@@ -85,7 +86,7 @@ describe('the overview of a fleet', function () {
     for (const [path, data] of [
       ['hosts', hosts],
       ['containers', guests],
-      ['fleet-usage', { hosts: usages, groups, common_size: count === 0 ? null : size }],
+      ['fleet-usage', { hosts: usages, groups, container_history: history, common_size: count === 0 ? null : size }],
       ['container-usage?*', count === 0 ? [] : busiest],
     ] as const) {
       await page.unroute(`**/api/v1/${path}`)

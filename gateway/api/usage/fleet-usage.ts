@@ -3,7 +3,9 @@ import { addAllocation, noAllocation, type Allocation } from '../../../shared/al
 import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
+import type { GuestTrend } from '../../usage/guest-trend.js'
 import { HostTrends, type HostTrend } from '../../usage/host-trends.js'
+import { trendDays } from '../../usage/plan-guest-trend.js'
 import { planFits, sparkline } from '../../usage/plan-usage.js'
 
 const count = Type.Integer({ minimum: 0 })
@@ -74,6 +76,9 @@ const FleetUsageSchema = Type.Object(
   {
     hosts: Type.Array(HostUsageSchema),
     groups: Type.Array(GroupSchema, { description: 'Capacity of the groups of hosts, ordered by name.' }),
+    container_history: Type.Array(Type.Union([count, Type.Null()]), {
+      description: `Number of containers at the end of each of the last ${trendDays} days, oldest first. The last day ends now. \`null\`: not known, for example because no gateway was running.`,
+    }),
     common_size: Type.Union([SizeSchema, Type.Null()], {
       description: 'The most common size of containers. `null`: there are no containers.',
     }),
@@ -83,7 +88,7 @@ const FleetUsageSchema = Type.Object(
 
 type FleetUsage = Static<typeof FleetUsageSchema>
 
-export function fleetUsageRoute(fleet: Fleet): Route {
+export function fleetUsageRoute(fleet: Fleet, guestTrend: Pick<GuestTrend, 'read'>): Route {
   const trends = new HostTrends(fleet)
   return route({
     method: 'GET',
@@ -101,6 +106,7 @@ export function fleetUsageRoute(fleet: Fleet): Route {
         data: {
           hosts: hosts.map((host) => hostUsage(host, fleet.view.allocationOf(host.id), trendOf(host.id))),
           groups: groupCapacities(fleet, hosts),
+          container_history: guestTrend.read(),
           common_size: commonSize(fleet, hosts),
         },
       }

@@ -55,6 +55,16 @@ describe('the usage of a fleet', () => {
     await gateway.request('PATCH', '/hosts/host-b', { body: { draining: false } })
   })
 
+  it('records the number of containers once an hour', async () => {
+    const unrecorded = (await read('/fleet-usage')).container_history as unknown as (number | null)[]
+    expect(unrecorded).to.deep.equal(Array.from({ length: 90 }, () => null))
+    await gateway.upkeep.run()
+    const recorded = (await read('/fleet-usage')).container_history as unknown as (number | null)[]
+    const { total } = gateway.fleet.view.countGuests()
+    expect(recorded).to.deep.equal([...unrecorded.slice(1), total])
+    expect(total).to.be.greaterThan(0)
+  })
+
   it('returns null for the present usage of an offline host', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     expect(await hostOf('host-b')).to.include({

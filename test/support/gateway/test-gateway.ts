@@ -20,6 +20,7 @@ import { keepImages } from '../../../gateway/images/keep-images.js'
 import { downloadFile } from '../../../gateway/http/cli-download.js'
 import type { MetricsReaders } from '../../../gateway/http/health.js'
 import { AccessPolicies } from '../../../gateway/policy/access-policy.js'
+import { GuestTrend } from '../../../gateway/usage/guest-trend.js'
 import { PanelSettings } from '../../../gateway/settings/panel-settings.js'
 import { createDescribe } from '../../../gateway/api/events/describe.js'
 import { createApi, type Api } from '../../../gateway/api/create-api.js'
@@ -134,6 +135,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const access = createAccess({ store, secret, stateDir, auditKeep: 1000, log, limits })
   const policies = new AccessPolicies({ store, trustedProxies: options.trustedProxies ?? [], log })
   const settings = new PanelSettings(store, log)
+  const guestTrend = new GuestTrend(store, log, options.now)
   const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
   const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
   const fleetUpgrades = new FleetUpgrades({ store, log, everyMs: 50 })
@@ -177,6 +179,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const upkeep = new PeriodicTasks(
     {
       targets: keepTargets({ fleet, targets: backupTargets, log }),
+      guests: () => guestTrend.record(fleet),
       images: keepImages({ fleet, images: customImages, log }),
     },
     log,
@@ -194,6 +197,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     backupTargets,
     customImages,
     upkeep,
+    guestTrend,
     events,
     webhooks,
     fleetUpgrades,
