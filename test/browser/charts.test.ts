@@ -6,6 +6,7 @@ import { SeriesFiles } from '../../agent/history/series-files.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
 import { eventually, waitFor } from '../support/wait.js'
+import { settled, tooWide } from './page-checks.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
 /** Script that counts the pixels of the given theme colour in the first chart. */
@@ -73,6 +74,28 @@ describe('a guest in the panel', function () {
     await lab.picture(page, 'charts-wide')
     await page.setViewportSize({ width: 360, height: 740 })
     await lab.picture(page, 'charts-phone')
+    await page.setViewportSize({ width: 1280, height: 800 })
+  })
+
+  it('has charts in complete rows that fit each screen in both themes', async () => {
+    await shown()
+    const columns = '[...new Set([...document.querySelectorAll(".chart")].map((one) => one.offsetLeft))].length'
+    for (const [width, expected] of [
+      [360, 1],
+      [1280, 2],
+      [1920, 2],
+    ] as const)
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.setViewportSize({ width, height: 900 })
+        await page.emulateMedia({ colorScheme })
+        await waitFor(async () => (await page.evaluate(columns)) === expected, {
+          what: `${expected} columns at ${width}`,
+        })
+        await settled(page)
+        expect(await tooWide(page), `${width} ${colorScheme}`).to.equal(false)
+        await lab.picture(page, `charts-${width}-${colorScheme}`)
+      }
+    await page.emulateMedia({ colorScheme: 'light' })
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
