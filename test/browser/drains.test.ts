@@ -88,3 +88,58 @@ describe('the drain of a host in the panel', () => {
     expect(await findingsOf(page)).to.deep.equal([])
   })
 })
+
+describe('a guest with a backup in the panel', () => {
+  let lab: PanelLab
+  let page: Page
+  before(async () => {
+    lab = await PanelLab.start({ hosts })
+    const { fleet } = lab.gateway
+    for (const id of hosts) await fleet.work(id)
+    const saved = await fleet.addGuest({ name: 'saved' })
+    await fleet.addGuest({ name: 'unsaved' })
+    fleet.agentOf('host-a').host.contents.set(saved.uuid, 'disk of saved')
+    const body = { name: 'disk', type: 'local', path: '/srv/backups', encryption_password: 'a-password-of-it' }
+    const target = await lab.gateway.request('POST', '/backup-targets', { body })
+    expect(target.status, target.text).to.equal(201)
+    const { body: asked } = await lab.gateway.request('POST', `/containers/${saved.id}/backups`)
+    const taskId = asked.data.task_id as string
+    await eventually(() => expect(fleet.view.findOperation(taskId)?.operation.status).to.equal('done'))
+    page = await lab.logIn()
+    lab.forgetComplaints()
+  })
+  after(() => lab.close())
+  afterEach(() => lab.expectNoComplaints())
+
+  it('can be restored as a new guest on a chosen host', async () => {
+    await lab.show(page, '/backups')
+    await page.getByRole('button', { name: 'Restore as a new guest', exact: true }).click()
+    const dialog = page.getByRole('dialog', { name: 'Restore as a new guest', exact: true })
+    const create = dialog.getByRole('button', { name: 'Create guest', exact: true })
+    expect(await create.isDisabled(), 'a name is required').to.equal(true)
+    await dialog.locator('#as-new-name').fill('copy')
+    await dialog.locator('#as-new-host').selectOption('host-b')
+    expect(await findingsOf(page)).to.deep.equal([])
+    await create.click()
+    await page.getByRole('dialog', { name: 'copy is being created', exact: true }).waitFor()
+    await eventually(() => expect(lab.gateway.fleet.view.findGuest('copy')?.hostId).to.equal('host-b'))
+    await page.keyboard.press('Escape')
+  })
+
+  it('is in the plan of an evacuation, which begins only after the name of the host was typed', async () => {
+    await lab.gateway.fleet.setHostState('host-a', 'offline')
+    await lab.show(page, '/hosts/host-a')
+    await page.getByRole('button', { name: 'Restore guests elsewhere', exact: true }).click()
+    const dialog = page.getByRole('dialog', { name: 'Restore the guests of host-a on other hosts?', exact: true })
+    await dialog.getByText('1 guest cannot be restored.', { exact: true }).waitFor()
+    await dialog.getByRole('row').filter({ hasText: 'unsaved' }).getByText('–', { exact: true }).first().waitFor()
+    expect(await findingsOf(page)).to.deep.equal([])
+    const begin = dialog.getByRole('button', { name: 'Restore guests', exact: true })
+    await dialog.locator('#confirm-typed').fill('host-b')
+    expect(await begin.isDisabled(), 'another name is refused').to.equal(true)
+    await dialog.locator('#confirm-typed').fill('host-a')
+    await begin.click()
+    await page.getByRole('heading', { name: 'Guests are restored on other hosts', exact: true }).waitFor()
+    await eventually(() => expect(lab.gateway.fleet.view.findGuest('saved')?.hostId).to.equal('host-b'))
+  })
+})
