@@ -126,6 +126,28 @@ describe('a guest with a backup in the panel', () => {
     await page.keyboard.press('Escape')
   })
 
+  it('has its schedules in the list of all schedules, which can be sorted and filtered', async () => {
+    for (const kind of ['backups', 'snapshots']) {
+      const body = { enabled: true, interval_hours: 6, time: '03:30' }
+      const set = await lab.gateway.request('POST', `/containers/saved/${kind}/schedule`, { body })
+      expect(set.status, set.text).to.equal(200)
+    }
+    await lab.show(page, '/schedules')
+    const kinds = (): Promise<string[]> => page.locator('tbody td[data-label=Kind]').allInnerTexts()
+    await eventually(async () => expect(await kinds()).to.have.length(2))
+    await page.getByText('Every 6 hours from 03:30', { exact: true }).first().waitFor()
+    const head = page.getByRole('columnheader', { name: 'Kind' })
+    await head.getByRole('button').click()
+    await eventually(async () => expect(await kinds()).to.deep.equal(['Backup', 'Snapshot']))
+    await head.getByRole('button').click()
+    await eventually(async () => expect(await kinds()).to.deep.equal(['Snapshot', 'Backup']))
+    expect(await head.getAttribute('aria-sort')).to.equal('descending')
+    await page.getByLabel('Result', { exact: true }).selectOption('failed')
+    await page.getByText('No schedules match.', { exact: true }).waitFor()
+    await page.getByLabel('Result', { exact: true }).selectOption('never')
+    await eventually(async () => expect(await kinds()).to.have.length(2))
+  })
+
   it('is in the plan of an evacuation, which begins only after the name of the host was typed', async () => {
     await lab.gateway.fleet.setHostState('host-a', 'offline')
     await lab.show(page, '/hosts/host-a')
