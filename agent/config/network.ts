@@ -31,6 +31,20 @@ export const networkSchema = Type.Object(
       default: [],
       maxItems: 16,
     }),
+    /** Ranges of public IPv4 addresses on a segment that this host shares with other hosts. */
+    shared_pools: Type.Array(
+      Type.Object(
+        {
+          /** Name of the pool. Hosts with the same name and range serve the same pool. */
+          name: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' }),
+          range: Type.String({ pattern: ipv4Cidr }),
+          /** Interface on the segment. Empty: the uplink with the default route. */
+          interface: Type.String({ default: '', pattern: '^([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?$' }),
+        },
+        { additionalProperties: false },
+      ),
+      { default: [], maxItems: 16 },
+    ),
     /**
      * Addresses and CIDRs that guests cannot reach, except port 53 of their name servers. The default contains the
      * addresses at which clouds give hosts user data and credentials. Link-local addresses are always closed.

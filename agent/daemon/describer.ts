@@ -1,6 +1,7 @@
 import type { AgentConfig } from '../config.js'
 import { describeCapabilities, describeHost, type FixedDescription } from '../metrics/host-description.js'
 import { readNatPorts } from '../network/addresses/address-tables.js'
+import { parseSharedPools } from '../network/addresses/shared-pools.js'
 import type { Domain } from './domain.js'
 import type { Host } from './host.js'
 
@@ -27,6 +28,7 @@ export class HostDescriber {
       poolTotalBytes: (await host.readCapacity()).totalBytes,
       natPortsTotal: end - start + 1,
       ipv4Total: host.ipv4Total,
+      sharedPools: parseSharedPools(config.network.shared_pools),
     })
     return new HostDescriber(host, domain, described)
   }

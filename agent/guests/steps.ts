@@ -1,9 +1,10 @@
 import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
+import type { NetworkPart } from '../network/contract.js'
 import type { Step, StepContext } from '../operations/types.js'
 import type { BootContext, DiskContext, GuestContext, GuestImages } from './context.js'
 import { refuseNotOwned } from './moves/change-ownership.js'
-import { networkOf } from './resources/network.js'
+import { fullNetworkOf, networkOf } from './resources/network.js'
 import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
 import type { GuestRecord, PendingChange } from './record/record.js'
 import { volumeLimitOf } from './snapshots/volume-bound.js'
@@ -57,12 +58,22 @@ export function configureStep(context: BootContext, options: { undo: boolean }):
     name: 'configure',
     weight: 2,
     run: inTurn(context.store, async (record) => {
-      const attached = context.network.attach(networkOf(record, context.config))
+      const attached = context.network.attach(
+        networkOf(record, context.config),
+        isGated(context) ? gatedParts : undefined,
+      )
       await allEnded([attached, context.machines.driverOf(record).configure(context.machines.of(record))])
     }),
   }
   const undo = ifPresent(context.store, (record) => detachGuest(context, record))
   return options.undo ? { ...configure, undo } : configure
+}
+
+/** After a boot, another host may have a guest's addresses. They are added to this host once the guest may start. */
+const gatedParts: readonly NetworkPart[] = ['rules', 'rates']
+
+function isGated({ startGate }: BootContext): boolean {
+  return startGate !== undefined && startGate.leftMs > 0
 }
 
 /**
@@ -78,12 +89,17 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
     await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)
     noteStarted(context.store, record)
   })
+  const addAddresses = inTurn(context.store, (record) =>
+    context.network.attach(networkOf(record, context.config), ['addresses']),
+  )
   return {
     name: 'start',
     weight: 2,
     run: async (step) => {
-      if (context.startGate && context.startGate.leftMs > 0)
-        await step.yieldWhile(context.startGate.opened(step.signal)) // the guest may be fenced meanwhile
+      if (isGated(context)) {
+        await step.yieldWhile(context.startGate!.opened(step.signal)) // the guest may be fenced meanwhile
+        await addAddresses(step)
+      }
       await start(step)
     },
     undo: ifPresent(context.store, (record) => context.machines.driverOf(record).kill(context.machines.of(record))),
@@ -196,7 +212,7 @@ export interface StopInput {
 function detachGuest(context: BootContext, { uuid }: GuestRecord): Promise<void> {
   return context.store.mutex.run(uuid, async () => {
     const record = context.store.find(uuid)
-    if (record) await context.network.detach(networkOf(record, context.config))
+    if (record) await context.network.detach(fullNetworkOf(record, context.config))
   })
 }
 

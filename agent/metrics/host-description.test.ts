@@ -29,6 +29,7 @@ const parts: DescriptionParts = {
   poolTotalBytes: 0,
   natPortsTotal: 0,
   ipv4Total: 0,
+  sharedPools: [{ name: 'rack', range: '203.0.113.0/24' }],
 }
 
 const translated = (acceleration: string) => ({ acceleration, accelerationReason: '' })

@@ -2,6 +2,7 @@ import { hostname, release } from 'node:os'
 import type { DriverCapabilities, Capabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
 import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
+import type { SharedRange } from '../network/addresses/shared-pools.js'
 import { readBootId } from '../host/process/proc.js'
 
 export interface DescriptionParts extends DriversDescription {
@@ -12,6 +13,7 @@ export interface DescriptionParts extends DriversDescription {
   readonly poolTotalBytes: number
   readonly natPortsTotal: number
   readonly ipv4Total: number
+  readonly sharedPools: readonly SharedRange[]
 }
 
 const gib = 1024 ** 3
@@ -28,6 +30,7 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
     startedAtMs: Date.now(),
     timeZone: parts.timeZone || Intl.DateTimeFormat().resolvedOptions().timeZone,
     capabilities: describeCapabilities(parts),
+    sharedPools: parts.sharedPools.map(({ name, range }) => ({ name, range })),
     capacity: {
       cpuCores: parts.cpuCores,
       ramTotalMb: parts.ramTotalMb,

@@ -19,8 +19,9 @@ import { markOf } from './addresses/mark.js'
 import type { GuestIpv6, Ipv6HostPlace, PlacedIpv4 } from './addresses/plan-host.js'
 import { describeChanges, describeMissing, findSource, type Ipv6Plan } from './addresses/plan-ipv6.js'
 import { describeUnserved, planPoolWarnings } from './addresses/plan-warnings.js'
-import type { Ipv6Prefix } from './addresses/pool.js'
+import type { Ipv6Prefix, PoolAddress } from './addresses/pool.js'
 import { AddressPools } from './addresses/pools.js'
+import type { SharedRange } from './addresses/shared-pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
 /**
@@ -49,7 +50,7 @@ export class HostAddressBook implements AddressBook {
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 
-  /** @throws {BerthError} `invalid_field` if the configured private network is invalid */
+  /** @throws {BerthError} `invalid_field` if the configured private network or a shared pool is invalid */
   constructor(private readonly options: AddressBookOptions) {
     const { db, config, log } = options
     const mark = markOf(config.table)
@@ -61,6 +62,14 @@ export class HostAddressBook implements AddressBook {
 
   choose(order: AddressOrder): ReturnType<AddressPools['choose']> {
     return this.#pools.choose(order)
+  }
+
+  keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[] {
+    return this.#pools.keep(addresses, others)
+  }
+
+  listShared(addresses: readonly string[]): string[] {
+    return this.#pools.listShared(addresses)
   }
 
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan {

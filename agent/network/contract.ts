@@ -1,5 +1,6 @@
 import type { Ipv6Plan } from './addresses/plan-ipv6.js'
-import type { Ipv6Prefix } from './addresses/pool.js'
+import type { Ipv6Prefix, PoolAddress } from './addresses/pool.js'
+import type { SharedRange } from './addresses/shared-pools.js'
 import type { AddressOrder } from './addresses/pools.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
@@ -65,9 +66,20 @@ export interface Network {
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
+  /**
+   * Finds the public IPv4 addresses of an arriving guest that stay, because its present host and this one serve the same
+   * shared pool. Changes nothing.
+   * @param others shared pools of the present host
+   * @returns the addresses, each with its place on this host
+   */
+  keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[]
+  /** Returns those of the addresses that are in a shared pool of this host. */
+  listShared(addresses: readonly string[]): string[]
   /** Applies a guest's settings, and removes its former addresses and mappings. @param parts parts that have changed */
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
+  /** Removes a guest's public addresses from the host until the next `attach`. Rules and rates stay. Idempotent. */
+  withdraw(guest: GuestNetwork): Promise<void>
   /**
    * Makes the bridge and all guests' networks match the desired state, and removes everything that belongs to no guest.
    * If the array is the same as in the previous call, unchanged rules are not planned again.
@@ -124,6 +136,10 @@ export interface Rules {
 export interface AddressBook {
   /** Chooses addresses for a guest from the pools (described at `Network.choose`). */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
+  /** Finds addresses that an arriving guest keeps (described at `Network.keep`). */
+  keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[]
+  /** Returns those of the addresses that are in a shared pool of this host. */
+  listShared(addresses: readonly string[]): string[]
   /** Makes the host's addresses, routes and neighbours match all guests' settings. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   /** Applies a guest's addresses on the host and inside a running guest. Removes former addresses. Idempotent. */

@@ -11,7 +11,8 @@ import type {
   WantedNetwork,
 } from './contract.js'
 import type { Ipv6Plan } from './addresses/plan-ipv6.js'
-import type { Ipv6Prefix } from './addresses/pool.js'
+import type { Ipv6Prefix, PoolAddress } from './addresses/pool.js'
+import type { SharedRange } from './addresses/shared-pools.js'
 
 const everything: readonly NetworkPart[] = ['rules', 'addresses', 'rates']
 
@@ -30,6 +31,14 @@ export class HostNetwork implements Network {
     return this.addresses.choose(order)
   }
 
+  keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[] {
+    return this.addresses.keep(addresses, others)
+  }
+
+  listShared(addresses: readonly string[]): string[] {
+    return this.addresses.listShared(addresses)
+  }
+
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
     const cutsFirst = guest.cut === true && parts.includes('rates') // the traffic is cut even if `rules` fails later
     if (cutsFirst) await this.shaper.apply(guest)
@@ -44,6 +53,10 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
+  withdraw(guest: GuestNetwork): Promise<void> {
+    return this.addresses.detach(guest)
+  }
+
   /** Repairs rules first, then addresses and rates. Repairs the rates even if the repair of the addresses fails. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
@@ -53,8 +66,7 @@ export class HostNetwork implements Network {
     ])
     for (const result of results) if (result.status === 'fulfilled') this.#repaired.push(...result.value)
     for (const result of results)
-      if (result.status === 'rejected')
-        throw toBerthError(result.reason, 'could not set the addresses and rates of guests')
+      if (result.status === 'rejected') throw toBerthError(result.reason, 'setting the addresses and rates of guests')
     return this.#repaired.splice(0)
   }
 

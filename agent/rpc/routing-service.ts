@@ -6,8 +6,8 @@ import { unary } from './unary.js'
 export function createRoutingService(routing: Routing, log: Logger): RoutingServiceServer {
   return {
     getRouting: unary(log, 'read routing', () => routing.getRouting()),
-    setRouting: unary(log, 'set routing', async ({ ipv4Pool, ipv6Prefixes, nat4Ports }) => {
-      const change = { ipv4Pool: ipv4Pool?.items, ipv6Prefixes: ipv6Prefixes?.items, nat4Ports }
+    setRouting: unary(log, 'set routing', async ({ ipv4Pool, ipv6Prefixes, nat4Ports, isChecked }) => {
+      const change = { ipv4Pool: ipv4Pool?.items, ipv6Prefixes: ipv6Prefixes?.items, nat4Ports, isChecked }
       return { routing: await routing.setRouting(change) }
     }),
     scanIpv4: unary(log, 'scan addresses', async (request) => ({ items: await routing.scanIpv4(request) })),

@@ -125,8 +125,7 @@ const fieldNames = ({ nameField, fields }: Kind): string =>
 
 function nameProblem({ noun }: Kind, name: unknown): string | undefined {
   if (name === undefined) return 'is required'
-  if (typeof name !== 'string' || name.trim() !== name || name === '')
-    return 'must be a text without spaces at its beginning or end'
+  if (typeof name !== 'string' || name.trim() !== name || name === '') return 'must be a text without outer spaces'
   try {
     if (noun === 'guest') checked(() => checkGuestName(name))
     return undefined

@@ -134,7 +134,7 @@ describe(`an agent that is killed ${kills} times`, function () {
   async function setPrefix(): Promise<void> {
     const routing = agent.routing()
     const item = { interface: uplink, address: '', prefix: '2001:db8:6b:1::', prefixLen: 64, gateway: '' }
-    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [item] }, nat4Ports: undefined }
+    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [item] }, nat4Ports: undefined, isChecked: false }
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 

@@ -273,7 +273,7 @@ describe('changes of guest settings', function () {
   async function setPrefix(): Promise<void> {
     const routing = host.agent.routing()
     const item = { interface: uplink, address: '', prefix, prefixLen: 64, gateway: '' }
-    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [item] }, nat4Ports: undefined }
+    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [item] }, nat4Ports: undefined, isChecked: false }
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 

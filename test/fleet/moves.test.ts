@@ -60,7 +60,8 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await codeOf(lab.fleet.moveGuest(lab.requestFor(guest)))).to.equal('offline_required')
     const { certificatePem: ticket } = getIdentity(join(lab.source.stateDir, 'identity'))
     const target = { toHostId: 'host-b', toAddress: 'b:1', toSerials: [], ticket, bandwidthMbps: 0 }
-    const value = { uuid: guest.uuid, generation: 0, ...target, offline: false, live: false, maxDowntimeMs: 0 }
+    const how = { offline: false, live: false, maxDowntimeMs: 0, keptIpv4s: [] }
+    const value = { uuid: guest.uuid, generation: 0, ...target, ...how }
     const order = { $case: 'migrate', value } as const
     const submitted = lab.fleet.agent('host-a').operations.submitOperation({
       operationId: randomUUID(),
@@ -117,6 +118,7 @@ describe('a fleet that moves guests between hosts', function () {
       fromHostId: 'host-a',
       guest,
       overcommit: { cpu: 0, ram: 0.0001, disk: 0 },
+      sharedPools: [],
       liveFacts: '',
     }
     for (const moveId of ['', 'm'])
@@ -161,6 +163,7 @@ describe('a fleet that moves guests between hosts', function () {
       guest,
       overcommit: undefined,
       liveFacts: '',
+      sharedPools: [],
     })
   const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>
     agent.domain.arrivals.decisions.appoint({ uuid, generation, isOwner })

@@ -67,8 +67,7 @@ describe('settings that the gateway sends to an agent', function () {
     const refusal = await added.catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({
       code: 'agent_error',
-      message:
-        'the host could not carry out "change setting": see the log of its agent; the earlier settings stay in effect',
+      message: 'the request failed on the host: change setting; the earlier settings stay in effect',
     })
   })
 
@@ -116,7 +115,12 @@ describe('settings that the gateway sends to an agent', function () {
       prefixLen: 19,
       gateway: '203.0.96.1',
     }))
-    await client.routing.setRouting({ ipv4Pool: { items }, ipv6Prefixes: undefined, nat4Ports: undefined })
+    await client.routing.setRouting({
+      ipv4Pool: { items },
+      ipv6Prefixes: undefined,
+      nat4Ports: undefined,
+      isChecked: false,
+    })
     const routing = await client.routing.getRouting({})
     expect(routing.ipv4Pool).to.deep.equal(items)
     expect(routing.ipv6Prefixes).to.deep.equal([])

@@ -136,7 +136,15 @@ describe('backups of guests', function () {
     expect(listed!.spec!.limits!.ramMb).to.equal(192)
 
     const { operationId, ...create } = createRequest(8, 'found', { limits: listed!.spec!.limits! })
-    const order = { create, target: to, backupId: id, sourceUuid: lost, generation: 0, former: undefined }
+    const order = {
+      create,
+      target: to,
+      backupId: id,
+      sourceUuid: lost,
+      generation: 0,
+      former: undefined,
+      sharedPools: [],
+    }
     const made = await second.carryOut({ $case: 'createFromBackup', value: order }, operationId)
     expect([made.status, made.error]).to.deep.equal(['done', ''])
     expect(second.record(create.uuid)).to.include({ status: 'running', fetchedBytes: 0 })

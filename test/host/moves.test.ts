@@ -1,9 +1,11 @@
 import { expect } from 'chai'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Body } from '../support/body.js'
+import type { GatewayReply } from '../support/gateway/gateway-process.js'
 import type { FleetHost } from '../support/host/fleet-host.js'
 import { FleetPair, machinePids, type GuestRow } from '../support/host/fleet-pair.js'
 import { readInits } from '../support/host/inventory.js'
@@ -14,7 +16,19 @@ const mib = 1024 * 1024
 
 /** Two real agents in separate network namespaces, each with its own pool, and one real gateway. */
 describe('a gateway that moves guests between two hosts', function () {
-  const pair = new FleetPair('mv', { bridge: 'btest-mv', prefix: '198.18.151' })
+  const [shared, different] = ['198.18.151.48/28', '198.18.151.64/28']
+  const pair = new FleetPair(
+    'mv',
+    { bridge: 'btest-mv', prefix: '198.18.151' },
+    {
+      networkOf: (letter) => ({
+        shared_pools: [
+          { name: 'rack', range: shared, interface: 'up0' },
+          { name: `rack-${letter}`, range: different, interface: 'up0' },
+        ],
+      }),
+    },
+  )
   const { first, second } = pair
 
   before(() => pair.open())
@@ -104,6 +118,64 @@ describe('a gateway that moves guests between two hosts', function () {
     await waitFor(() => !existsSync(join(second.instance.pool, 'snapshots', guest.uuid)), { what: () => pair.logs() })
     await pair.expectAt(first, guest)
     expect(readInits(first.instance)).to.deep.equal(inits)
+  })
+
+  describe('with public addresses', () => {
+    const client = 'btest-mv-client'
+    const ip = (...args: string[]): string => execFileSync('ip', args).toString()
+    const setPool = (host: FleetHost, ...addresses: string[]): Promise<GatewayReply> => {
+      const items = addresses.map((address) => ({ address, interface: 'up0', prefix_len: 24, gateway: '' }))
+      return pair.gateway.request('PUT', `/routing?host_id=${pair.idOf(host)}`, { body: { items } })
+    }
+    const [kept, other, spare] = ['198.18.151.50', '198.18.151.66', '198.18.151.67']
+    const macOf = (host: FleetHost): string =>
+      /link\/ether (\S+)/.exec(ip('-n', host.namespace, 'link', 'show', 'up0'))?.[1] ?? ''
+    const answers = (address: string): boolean =>
+      spawnSync('ip', ['netns', 'exec', client, 'ping', '-c', '1', '-W', '1', address]).status === 0
+    const neighbour = (): string => ip('-n', client, 'neighbour', 'show', kept)
+    const removeClient = (): void => void spawnSync('ip', ['netns', 'delete', client])
+
+    before(() => {
+      removeClient()
+      ip('netns', 'add', client)
+      ip('link', 'add', 'btest-mv-c', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', client)
+      ip('link', 'set', 'btest-mv-c', 'master', 'btest-mv', 'up')
+      ip('-n', client, 'address', 'add', '198.18.151.200/24', 'dev', 'eth0')
+      ip('-n', client, 'link', 'set', 'eth0', 'up')
+    })
+    after(removeClient)
+
+    it('keeps the address of a shared pool, which the target announces to other machines', async () => {
+      for (const [host, addresses] of [
+        [first, [kept, other]],
+        [second, [spare]],
+      ] as const) {
+        const { status, body } = await setPool(host, ...addresses)
+        expect(status, JSON.stringify(body)).to.equal(200)
+      }
+      const guest = await pair.create('public', { public_ipv4s: [kept, other] })
+      await waitFor(() => answers(kept), { what: () => `an answer of ${kept}: ${neighbour()}` })
+      expect(neighbour()).to.contain(macOf(first))
+      const { body } = await pair.migrate(guest, { host_id: pair.idOf(second), dry_run: true })
+      const expected = [
+        { from: kept, to: kept },
+        { from: other, to: spare }, // in a pool that the target does not serve
+      ]
+      expect(body.data.public_ipv4s).to.deep.equal(expected)
+      const reply = await pair.migrate(guest, { host_id: pair.idOf(second) })
+      expect(reply.body.data.public_ipv4s).to.deep.equal(expected)
+      expect((await pair.ended(reply))['status'], pair.logs()).to.equal('done')
+      await waitFor(() => neighbour().includes(macOf(second)), { what: () => `the new MAC: ${neighbour()}` })
+      await waitFor(() => answers(kept), { what: () => `an answer of ${kept}: ${neighbour()}` })
+      expect(ip('-n', first.namespace, 'address', 'show', 'dev', 'up0')).to.not.contain(kept)
+      await pair.expectAt(second, guest)
+    })
+
+    it('refuses to assign the address on another host', async () => {
+      const refused = await setPool(first, kept, other)
+      expect([refused.status, refused.body.code]).to.deep.equal([409, 'address_in_use'])
+      expect(refused.body.message).to.contain(second.name)
+    })
   })
 
   for (const victim of ['source', 'target', 'gateway'] as const)

@@ -192,7 +192,7 @@ describe('forged frames', function () {
       prefixLen: 64,
       gateway: '',
     }
-    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [prefix] }, nat4Ports: undefined }
+    const change = { ipv4Pool: undefined, ipv6Prefixes: { items: [prefix] }, nat4Ports: undefined, isChecked: false }
     await call(routing.setRouting.bind(routing), change).finally(() => routing.close())
   }
 })

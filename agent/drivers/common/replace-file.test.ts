@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
-describe('the replacement of a file', () => {
+describe('the function that gives a file its content and mode', () => {
   let directory = ''
   let path = ''
   beforeEach(async () => {

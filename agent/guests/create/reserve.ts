@@ -15,10 +15,9 @@ import type { LoginVault } from '../login-vault.js'
 /**
  * Writes a new guest to the journal, with all resources that it takes from the host's pools. Runs in the transaction
  * that submits the creation.
- * @param listening result of `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */
-export function reserveGuest(context: BackupContext, order: CreateRequest, listening: ReadonlySet<string>): void {
+export function reserveGuest(context: BackupContext, order: CreateRequest, facts: NetworkFacts): void {
   const { virtualization, templateId, limits, start, firewall, importId: _, ...kept } = order
   context.store.insert({
     ...kept, // the store ignores the fields of `kept` that it does not know
@@ -27,7 +26,7 @@ export function reserveGuest(context: BackupContext, order: CreateRequest, liste
     status: 'creating',
     wanted: start ? 'running' : 'stopped',
     userIdSlot: chooseUserIdSlot(context),
-    ...chooseNetwork(context, order, listening),
+    ...chooseNetwork(context, order, facts),
     firewall: withIds(firewall ?? openFirewall),
     backupSchedule: chooseSchedule(context, order),
     ...sealLogin(context.logins, order),
@@ -57,12 +56,22 @@ function chooseSchedule(context: BackupContext, { uuid, backupSchedule: wanted }
   return wanted ? inField('backup_schedule', () => planBackupSchedule(context, uuid, { old, wanted })) : old
 }
 
+export type ChosenAddresses = ReturnType<GuestContext['network']['choose']>
+
+export interface NetworkFacts {
+  /** Result of `readListeningPorts`. */
+  readonly listening: ReadonlySet<string>
+  /** Public addresses of the guest. Undefined: they are chosen as requested. */
+  readonly addresses: ChosenAddresses | undefined
+}
+
 type Network = Pick<GuestRecord, 'ipv4' | 'mac' | 'publicIpv4s' | 'ipv6Addresses' | 'portMappings'>
 
-function chooseNetwork(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): Network {
+function chooseNetwork(context: GuestContext, order: CreateRequest, facts: NetworkFacts): Network {
   const { store, config, network, ports } = context
   const ipv4 = allocateIpv4(store.changes.db, config.network.subnet)
-  const { publicIpv4s, ipv6Addresses } = network.choose(order)
+  const { listening, addresses = network.choose(order) } = facts
+  const { publicIpv4s, ipv6Addresses } = addresses
   const hasIpv6 = ipv6Addresses.length > 0
   return {
     ipv4,

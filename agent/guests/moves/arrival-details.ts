@@ -1,4 +1,5 @@
 import type { BackupContext } from '../context.js'
+import type { PoolAddress } from '../../network/addresses/pool.js'
 import type { GuestStore } from '../record/guest-store.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import { readDetails, writeDetails } from './change-ownership.js'
@@ -22,6 +23,8 @@ export interface ArrivalsParts {
 export interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
+  /** Addresses that the guest keeps. They join the pool if this host becomes the owner. Absent in older records. */
+  readonly kept?: readonly PoolAddress[]
   readonly received?: ReceivedDisks
   /** True if a process of the driver waits for the guest's memory. */
   readonly isLive?: boolean

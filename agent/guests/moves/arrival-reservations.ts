@@ -9,8 +9,7 @@ import { checkCapacity } from '../resources/capacity.js'
 import type { ArrivalDetails, ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
 import type { LiveArrivals } from './live-target.js'
-import type { MovedMapping } from './plan-arrival.js'
-import { parseArriving, reserveArrival, type ArrivingGuest } from './reserve-arrival.js'
+import { parseArriving, reserveArrival, type ArrivingGuest, type ReservedArrival } from './reserve-arrival.js'
 
 const gib = 1024 ** 3
 
@@ -30,7 +29,7 @@ export class ArrivalReservations {
    * `offline_required` if the guest runs and cannot continue on this host
    */
   async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {
-    const guest = parseArriving(request.guest)
+    const guest = parseArriving(request)
     const { context, capacity } = this.parts
     const { virtualization } = guest.spec
     if (!context.machines.findDriver(virtualization)) {
@@ -41,7 +40,7 @@ export class ArrivalReservations {
     const disk = await capacity.readDisk()
     checkRoom(disk, guest.spec.limits.diskGb * gib)
     const listening = await readListeningPorts()
-    const reserve = (): MovedMapping[] => {
+    const reserve = (): ReservedArrival => {
       const { overcommit } = request
       checkAllocation(context.store.list(), guest.spec.limits, { capacity, disk, overcommit })
       return reserveArrival(context, guest, listening)
@@ -52,7 +51,7 @@ export class ArrivalReservations {
     return { portMappings, publicIpv4s, ipv6Addresses, ipv4 }
   }
 
-  #begin(guest: ArrivingGuest, request: ExpectGuestRequest, reserve: () => MovedMapping[]): Promise<GuestRecord> {
+  #begin(guest: ArrivingGuest, request: ExpectGuestRequest, reserve: () => ReservedArrival): Promise<GuestRecord> {
     const { store } = this.parts.context
     return store.mutex.run(guest.uuid, async () => {
       await this.#discardOlder(guest.uuid, request)
@@ -80,14 +79,13 @@ export class ArrivalReservations {
   #reserve(
     guest: ArrivingGuest,
     { moveId, generation, fromHostId }: ExpectGuestRequest,
-    reserve: () => MovedMapping[],
+    reserve: () => ReservedArrival,
   ): GuestRecord {
     const { store } = this.parts.context
     const before = readOwnership(store, guest.uuid)
     if (before.role === 'arriving' && before.moveId === moveId) return store.get(guest.uuid)
     if (!changeOwnership(store, guest.uuid, { kind: 'expect', moveId, generation })) throw newerKnown()
-    const mappings = reserve()
-    writeDetails(store, guest.uuid, { fromHostId, mappings } satisfies ArrivalDetails)
+    writeDetails(store, guest.uuid, { fromHostId, ...reserve() } satisfies ArrivalDetails)
     return store.get(guest.uuid)
   }
 

@@ -12,6 +12,8 @@ const { uuid } = stoppedGuest
 const running: GuestUpdate = { status: 'running', wanted: 'running' }
 const step = { subject: { kind: 'guest', id: uuid }, operationId: 'm1', input: { generation: 0 } }
 
+const network = { listShared: (addresses: readonly string[]): string[] => [...addresses] }
+
 describe('a fenced guest whose host becomes its owner again', () => {
   let store: GuestStore
   beforeEach(() => {
@@ -22,7 +24,7 @@ describe('a fenced guest whose host becomes its owner again', () => {
 
   const fence = (generation: number, before: 'owner' | 'leaving' | 'fenced'): void => {
     changeOwnership(store, uuid, { kind: 'appoint', generation, isOwner: false })
-    recordFence(store, uuid, before)
+    recordFence({ store, network }, uuid, before)
     expect(store.get(uuid)).to.include({ status: 'error', wanted: 'stopped' })
   }
   const reinstate = (generation: number): void => {
@@ -30,7 +32,7 @@ describe('a fenced guest whose host becomes its owner again', () => {
     liftFence(store, uuid)
   }
 
-  it('is started if it ran before, even if the host was notified several times of other owners', () => {
+  it('is started if it ran, even if the host was notified several times that it belongs to others', () => {
     store.update(uuid, running)
     fence(1, 'owner')
     fence(3, 'fenced')

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { conflict } from '../../../shared/errors.js'
 import type { StepContext } from '../../operations/types.js'
+import type { MoveInput } from './move-input.js'
 import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
 import type { GuestStore } from '../record/guest-store.js'
 
@@ -11,12 +12,14 @@ export interface LeavingDetails {
   readonly isWanted: boolean
   /** Only for a live move: time in ms since 1970 at which the guest was paused. */
   readonly pausedAtMs?: number
+  /** Public IPv4 addresses that the guest keeps on the target. Absent in records of older versions. */
+  readonly keptIpv4s?: readonly string[]
 }
 
 /** Interval in ms at which the journal is checked for the gateway's decision, in case a notification was missed. */
 const lookMs = 100
 
-type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
+type MoveContext = Pick<StepContext<Pick<MoveInput, 'generation' | 'keptIpv4s'>>, 'subject' | 'operationId' | 'input'>
 
 /**
  * Records that the guest is being stopped for its move. From now on, this host starts the guest only if the gateway
@@ -31,7 +34,8 @@ export function leave(
     const { wanted, status } = store.get(uuid)
     if (!changeOwnership(store, uuid, { kind: 'leave', moveId, generation: input.generation }))
       return refuseOther(store, uuid, moveId)
-    writeDetails(store, uuid, { isWanted: wanted === 'running', ...paused } satisfies LeavingDetails)
+    const { keptIpv4s = [] } = input
+    writeDetails(store, uuid, { isWanted: wanted === 'running', keptIpv4s, ...paused } satisfies LeavingDetails)
     const isStopping = status === 'running' && paused.pausedAtMs === undefined
     store.update(uuid, { wanted: 'stopped', status: isStopping ? 'stopping' : status })
   })
@@ -70,6 +74,11 @@ export function stay(store: GuestStore, uuid: string): boolean {
 
 export function readIsWanted(store: GuestStore, uuid: string): boolean {
   return (readDetails(store, uuid) as Partial<LeavingDetails>).isWanted ?? false
+}
+
+/** Returns the public IPv4 addresses that the guest keeps on the target of its move. */
+export function readKept(store: GuestStore, uuid: string): readonly string[] {
+  return (readDetails(store, uuid) as Partial<LeavingDetails>).keptIpv4s ?? []
 }
 
 /** Returns the time at which a live move paused the guest. Undefined: the guest was stopped. */

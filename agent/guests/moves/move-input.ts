@@ -19,6 +19,8 @@ export interface MoveInput {
   readonly live?: boolean
   /** Maximum expected time in ms in which the last part of the memory is sent. Only with `live`. */
   readonly maxDowntimeMs?: number
+  /** Public IPv4 addresses that the guest keeps on the target. Undefined in operations of older versions. */
+  readonly keptIpv4s?: readonly string[]
 }
 
 /** Traffic of the guest in the current period. */

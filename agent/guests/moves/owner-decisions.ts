@@ -1,11 +1,18 @@
 import type { AppointOwnerRequest } from '../../../proto/gen/berth/agent/v1/move.js'
 import { notFound } from '../../../shared/errors.js'
+import { adoptAddresses, departAddresses } from '../../network/addresses/shared-pools.js'
 import { parseUuid } from '../create/parse-create.js'
-import { planOwnership, type OwnershipChange, type OwnershipEvent } from '../ownership/plan-ownership.js'
+import {
+  planOwnership,
+  type OwnershipChange,
+  type OwnershipEvent,
+  type OwnershipRole,
+} from '../ownership/plan-ownership.js'
 import { mayRun } from '../policy/policy.js'
 import { readArrival, type ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
 import { endFenced, liftFence, recordFence } from './fence.js'
+import { readKept } from './leave.js'
 import type { LiveArrivals } from './live-target.js'
 
 /** Applies the decisions of the gateway about the owners of guests. */
@@ -64,16 +71,24 @@ export class OwnerDecisions {
     const { role: before } = readOwnership(store, uuid)
     const change: OwnershipChange | undefined = changeOwnership(store, uuid, { kind: 'appoint', ...event })
     if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid)
-    if (before === 'arriving' && change?.effect === 'discard') store.remove(uuid)
+    if (change?.effect === 'discard') this.#discard(uuid, before)
     if (before === 'fenced' && change?.effect === 'start') liftFence(store, uuid)
-    if (change?.effect === 'fence') recordFence(store, uuid, before)
+    if (change?.effect === 'fence') recordFence(this.parts.context, uuid, before)
     return { before, change }
+  }
+
+  #discard(uuid: string, before: OwnershipRole): void {
+    const { store } = this.parts.context
+    if (before === 'arriving') store.remove(uuid)
+    // The target has adopted the addresses that the guest keeps.
+    if (before === 'handed_over') departAddresses(store.changes.db, readKept(store, uuid))
   }
 
   #takeOver(uuid: string): void {
     const { store } = this.parts.context
-    const { arrived, snapshot, received } = readArrival(store, uuid)
+    const { arrived, snapshot, received, kept = [] } = readArrival(store, uuid)
     if (!arrived) throw notFound('completely received copy of the container')
+    adoptAddresses(store.changes.db, kept)
     const { document, login, limits, trafficCount, isWanted } = arrived
     store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
     if (trafficCount) this.parts.putTraffic(uuid, trafficCount)

@@ -33,6 +33,17 @@ export function planMappings(
   })
 }
 
+/** Returns the addresses in their order: those that the guest keeps, and new ones in place of the others. */
+export function planAddresses(
+  before: readonly string[],
+  kept: readonly { readonly address: string }[],
+  chosen: readonly string[],
+): string[] {
+  const stays = new Set(kept.map(({ address }) => address))
+  const fresh = [...chosen]
+  return before.map((address) => (stays.has(address) ? address : fresh.shift()!))
+}
+
 function portsOf({ hostPort, hostPortEnd }: PortMapping): Pick<PortMapping, 'hostPort' | 'hostPortEnd'> {
   return { hostPort, hostPortEnd }
 }

@@ -1,9 +1,11 @@
-import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { parseGuestDevices } from '../../../shared/guest-devices.js'
 import { checkInteger } from '../../../shared/field-checks.js'
 import { checkGuestName, limits, maxGuestId } from '../../../shared/guest-rules.js'
 import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapping-rules.js'
+import type { PoolAddress } from '../../network/addresses/pool.js'
+import type { SharedRange } from '../../network/addresses/shared-pools.js'
 import { allocateIpv4, macOf } from '../../network/addresses/private-ipv4.js'
 import { parseIpv4, parseSubnet } from '../../network/subnet.js'
 import type { GuestContext } from '../context.js'
@@ -13,7 +15,8 @@ import type { GuestRecord, PortMapping } from '../record/record.js'
 import { unmeasuredSpace } from '../record/snapshots-and-backups.js'
 import { checkLimits } from '../resources/limits.js'
 import { spanOf } from '../resources/host-ports.js'
-import { planMappings, type MovedMapping } from './plan-arrival.js'
+import type { ArrivalDetails } from './arrival-details.js'
+import { planAddresses, planMappings, type MovedMapping } from './plan-arrival.js'
 
 /** A checked description of a guest that another host wants to send. */
 export interface ArrivingGuest extends Pick<
@@ -22,10 +25,12 @@ export interface ArrivingGuest extends Pick<
 > {
   readonly devices: GuestRecord['devices']
   readonly portMappings: readonly CheckedMapping[]
+  /** Shared pools of the present host. */
+  readonly sharedPools: readonly SharedRange[]
 }
 
 /** @throws {BerthError} `missing_field`, `invalid_field` */
-export function parseArriving(guest: Guest | undefined): ArrivingGuest {
+export function parseArriving({ guest, sharedPools }: ExpectGuestRequest): ArrivingGuest {
   if (!guest?.limits) throw new BerthError('invalid', 'missing_field', 'guest: is required', { field: 'guest' })
   checkGuestName(guest.name)
   checkTemplateId(guest.templateId)
@@ -46,12 +51,16 @@ export function parseArriving(guest: Guest | undefined): ArrivingGuest {
     snapshotSpace: { ...unmeasuredSpace, limitBytes: parseSpace(guest.snapshotSpaceLimitBytes) },
     ipv4: guest.ipv4,
     portMappings: guest.portMappings.map((mapping) => checkPortMapping(mapping)),
+    sharedPools,
   }
 }
 
 function parseSpace(bytes: number): number {
   return checkInteger('space_limit_bytes', bytes, limits.snapshotSpaceBytes)
 }
+
+/** Parts of a reservation that are not in the guest's record. */
+export type ReservedArrival = Required<Pick<ArrivalDetails, 'mappings' | 'kept'>>
 
 /**
  * Inserts the guest with addresses, host ports and user ids of this host. Joins the caller's transaction.
@@ -62,12 +71,12 @@ export function reserveArrival(
   context: GuestContext,
   guest: ArrivingGuest,
   listening: ReadonlySet<string>,
-): MovedMapping[] {
+): ReservedArrival {
   const { store, config } = context
   const slot = store.freeUserIdSlot(config.lxc.idmap_slots)
   if (slot === undefined)
     throw new BerthError('exhausted', 'resource_exhausted', 'the host has no free range of user ids')
-  const addresses = chooseAddresses(context, guest)
+  const { kept, ...addresses } = chooseAddresses(context, guest)
   const ipv4 = choosePrivateIpv4(context, guest.ipv4)
   const portMappings = chooseMappings(context, guest, { listening, reserved: [], addresses })
   store.insert({
@@ -85,7 +94,7 @@ export function reserveArrival(
     traffic: { mode: 'total', monthlyGb: 0, inGb: 0, outGb: 0, action: 'stop', throttleMbps: 0, resetDay: 0 },
     expiresAtMs: 0,
   })
-  return portMappings.map((to, index) => ({ from: mappingOf(guest.portMappings[index]!), to }))
+  return { kept, mappings: portMappings.map((to, index) => ({ from: mappingOf(guest.portMappings[index]!), to })) }
 }
 
 function mappingOf({ length: _length, ...mapping }: CheckedMapping): PortMapping {
@@ -122,14 +131,22 @@ interface PublicAddresses {
   readonly ipv6Addresses: readonly string[]
 }
 
-/** Chooses as many new addresses as the guest has now. The source host still uses the present addresses. */
-function chooseAddresses(
+/**
+ * Chooses as many addresses as the guest has now. Addresses of a pool that both hosts serve stay; they join the pool of
+ * this host later. The other ones are new, because the present host still uses them.
+ */
+export function chooseAddresses(
   { network }: Pick<GuestContext, 'network'>,
-  guest: ArrivingGuest,
-): Pick<GuestRecord, 'publicIpv4s' | 'ipv6Addresses'> {
-  const count = { ipv4Count: guest.publicIpv4s.length, ipv6Count: guest.ipv6Addresses.length }
+  guest: Pick<ArrivingGuest, 'publicIpv4s' | 'sharedPools'> & PublicAddresses,
+): Pick<GuestRecord, 'publicIpv4s' | 'ipv6Addresses'> & { readonly kept: PoolAddress[] } {
+  const kept = network.keep(guest.publicIpv4s, guest.sharedPools)
+  const count = { ipv4Count: guest.publicIpv4s.length - kept.length, ipv6Count: guest.ipv6Addresses.length }
   const { publicIpv4s, ipv6Addresses } = network.choose({ ...count, publicIpv4s: [], ipv6Addresses: [] })
-  return { publicIpv4s: [...publicIpv4s], ipv6Addresses: [...ipv6Addresses] }
+  return {
+    publicIpv4s: planAddresses(guest.publicIpv4s, kept, publicIpv4s),
+    ipv6Addresses: [...ipv6Addresses],
+    kept,
+  }
 }
 
 function choosePrivateIpv4({ store, config }: Pick<GuestContext, 'store' | 'config'>, wanted: string): string {

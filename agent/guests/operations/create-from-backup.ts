@@ -6,7 +6,8 @@ import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { decodeFirewall } from '../snapshots/backup-settings.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
-import { freePorts, parseFormer, takeOver } from './take-over.js'
+import type { ChosenAddresses } from '../create/reserve.js'
+import { freePorts, giveBackAddresses, parseFormer, takeAddresses, takeOver } from './take-over.js'
 import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
 import { acceptCreate, createEnd, firstBootSteps, type CreateInput } from './create.js'
 import { endFetch, fetchStep, parseFetch, type FetchInput, type OnFetched } from './fetch-backup.js'
@@ -34,7 +35,20 @@ export function createFromBackupKind(
       ...firstBootSteps(context, { prepare: (work) => work(), start: (_step, boot) => boot() }),
       { name: 'forget', run: (step) => endFetch(context, step) },
     ],
-    ...createEnd(context),
+    ...endOf(context),
+  }
+}
+
+/** Like `createEnd`. If the guest was removed again, its former host has the addresses of shared pools. */
+function endOf(context: BackupContext): ReturnType<typeof createEnd> {
+  const end = createEnd(context)
+  return {
+    ...end,
+    settle: (operation, outcome) => {
+      end.settle(operation, outcome)
+      const { id } = operation.subject
+      if (!context.store.find(id)) giveBackAddresses(context, id)
+    },
   }
 }
 
@@ -56,7 +70,13 @@ async function accept(
   const planPorts =
     former &&
     ((wanted: CheckedMapping[], listening: ReadonlySet<string>) => freePorts(parts.context, wanted, listening))
-  const how = { ...parts, checkTemplate: () => undefined, ...(planPorts && { planPorts }) }
+  const chooseAddresses = former && ((): ChosenAddresses => takeAddresses(parts.context, create.uuid, order))
+  const how = {
+    ...parts,
+    checkTemplate: () => undefined,
+    ...(planPorts && { planPorts }),
+    ...(chooseAddresses && { chooseAddresses }),
+  }
   const accepted = await acceptCreate(how, create, operationId)
   const { target: _sealed, ...told } = fetched
   return {

@@ -15,7 +15,7 @@ import { parseCreate, type CreateRequest } from '../create/parse-create.js'
 import { hashableLogin, loginFor } from '../create/parse-login.js'
 import type { GuestRecord } from '../record/record.js'
 import { importDisk } from '../create/import-disk.js'
-import { reserveGuest } from '../create/reserve.js'
+import { reserveGuest, type ChosenAddresses } from '../create/reserve.js'
 import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
 import { guestSubject } from './guest-order.js'
@@ -59,7 +59,7 @@ export function createEnd(
     answer: ({ subject, status, error }) => {
       const guest = context.store.find(subject.id)
       if (!guest && status !== 'done')
-        throw conflict('invalid_state', error || 'the container was not created: its creation was undone')
+        throw conflict('invalid_state', error || 'the creation of the container was undone')
       return { guest, sshPassword: guest ? (context.logins.open(guest).password ?? '') : '' }
     },
   }
@@ -72,6 +72,8 @@ export interface CreateParts {
   readonly checkTemplate?: (templateId: string, virtualization: DriverKind) => void
   /** Chooses host ports before their reservation, in its transaction. Default: the requested ports. */
   readonly planPorts?: (wanted: CheckedMapping[], listening: ReadonlySet<string>) => CheckedMapping[]
+  /** Chooses the public addresses in the transaction of the reservation. Default: the requested ones. */
+  readonly chooseAddresses?: () => ChosenAddresses
 }
 
 /**
@@ -85,6 +87,7 @@ export async function acceptCreate(
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
   const { context, capacity, planPorts = (wanted) => wanted } = parts
+  const { chooseAddresses } = parts
   const { checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
   const order = settleTemplate(context, parseCreate(wire))
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start, importId } = order
@@ -104,7 +107,8 @@ export async function acceptCreate(
       else context.imports.order(importId)
       checkRoom(disk, limits.diskGb * gib)
       checkAllocation(context.store.list(), limits, { capacity, disk, overcommit: wire.overcommit })
-      reserveGuest(context, { ...order, portMappings: planPorts(portMappings, listening) }, listening)
+      const addresses = chooseAddresses?.()
+      reserveGuest(context, { ...order, portMappings: planPorts(portMappings, listening) }, { listening, addresses })
     },
   }
 }

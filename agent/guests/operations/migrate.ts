@@ -12,6 +12,8 @@ import { sealTicketKey } from '../moves/ticket-key.js'
 import type { MoveInput } from '../moves/move-input.js'
 import { awaitOwner, handOver, leave, readPausedAt, stay } from '../moves/leave.js'
 import { readOwnership } from '../moves/change-ownership.js'
+import { parseAddresses } from '../parse-settings.js'
+import { networkOf } from '../resources/network.js'
 import type { GuestRecord } from '../record/record.js'
 import { ifPresent, removeStep, stopStep, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
@@ -70,10 +72,11 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
 
 function parseInput(order: Omit<MoveInput, 'ticketKey'>): Omit<MigrateInput, 'ticketKey'> {
   const { generation, toHostId, toAddress, toSerials, ticket, offline = false, live = false } = order
-  if (!new RegExp(hostIdPattern).test(toHostId))
-    throw invalidField('to_host_id', 'to_host_id: must be the id of a host')
+  const keptIpv4s = parseAddresses('kept_ipv4s', order.keptIpv4s ?? [], 'ipv4')
+  if (!new RegExp(hostIdPattern).test(toHostId)) throw invalidField('to_host_id', 'to_host_id: is not a host id')
   const bandwidthMbps = checkInteger('bandwidth_mbps', order.bandwidthMbps, { min: 0, max: maxBandwidthMbps })
-  const parsed = { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, force: false }
+  const to = { toHostId, toAddress, toSerials: [...toSerials] }
+  const parsed = { generation, ...to, ticket, bandwidthMbps, keptIpv4s, force: false }
   if (!live || offline) return { ...parsed, offline }
   return { ...parsed, live, maxDowntimeMs: checkInteger('max_downtime_ms', order.maxDowntimeMs ?? 0, downtimeMs) }
 }
@@ -149,8 +152,9 @@ function leaveStep(context: BackupContext, live: LiveSender): MoveStep {
     undo: ifPresent(context.store, async (record, step) => {
       const { uuid } = record
       const hadLeft = stay(context.store, uuid)
-      if (step.input.live) return live.releaseOrEnd(step)
-      if (hadLeft) await bootAgain(context, context.store.get(uuid), step)
+      if (step.input.live) await live.releaseOrEnd(step)
+      else if (hadLeft) await bootAgain(context, context.store.get(uuid), step)
+      if (step.input.keptIpv4s?.length) await restoreAddresses(context, step)
     }),
   }
 }
@@ -178,12 +182,31 @@ function handOverStep(context: BackupContext, live: LiveSender): MoveStep {
   return {
     name: 'hand_over',
     run: async (step) => {
+      await withdrawKept(context, step)
       if (step.input.live) await live.handOver(step)
       else handOver(context.store, step)
       const pausedAtMs = readPausedAt(context.store, step.subject.id)
       await step.yieldWhile(awaitOwner(context.store, step))
       if (pausedAtMs !== undefined) step.noteDowntime(Math.max(1, context.now() - pausedAtMs))
     },
+  }
+}
+
+/**
+ * Removes the guest's public addresses from this host before the target can answer for them. After a restart of the
+ * agent, its role keeps them off the host.
+ */
+async function withdrawKept(context: BackupContext, { subject: { id: uuid }, input }: StepContext<MigrateInput>) {
+  if (!input.keptIpv4s?.length || readOwnership(context.store, uuid).role !== 'leaving') return
+  await context.network.withdraw(networkOf(context.store.get(uuid), context.config))
+}
+
+/** Puts the addresses of a guest that stays back on this host. After a failure, the comparison of the network repeats it. */
+async function restoreAddresses({ store, network, config }: BackupContext, { subject, log }: StepContext<unknown>) {
+  try {
+    await network.attach(networkOf(store.get(subject.id), config), ['addresses'])
+  } catch (err) {
+    log.warn({ err }, 'the public addresses of a container that stays could not be set; it is repeated later')
   }
 }
 

@@ -4,9 +4,13 @@ import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
 import { noLabels, parseTags } from '../../../shared/label-rules.js'
 import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
+import { adoptAddresses, departAddresses } from '../../network/addresses/shared-pools.js'
 import type { GuestContext } from '../context.js'
+import { noteArrival, readArrival } from '../moves/arrival-details.js'
 import { changeOwnership } from '../moves/change-ownership.js'
+import { chooseAddresses } from '../moves/reserve-arrival.js'
 import { planMappings } from '../moves/plan-arrival.js'
+import { parseAddresses } from '../parse-settings.js'
 import type { GuestRecord } from '../record/record.js'
 import {
   noBackupSchedule,
@@ -73,6 +77,33 @@ export function freePorts(
   // The addresses of the failed host are not addresses of this host.
   const hasAddress = (hostIp: string): boolean => hostIp === ''
   return planMappings(wanted, [], { hasAddress, tryTake: (one) => choice.tryTake(spanOf(one)) })
+}
+
+/**
+ * Chooses the public addresses of the guest. Those in a shared pool that both hosts serve stay, and join the pool of this
+ * host. Joins the caller's transaction.
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`
+ */
+export function takeAddresses(
+  { network, store }: Pick<GuestContext, 'network' | 'store'>,
+  uuid: string,
+  { former, sharedPools }: Pick<CreateFromBackupOrder, 'former' | 'sharedPools'>,
+): Pick<GuestRecord, 'publicIpv4s' | 'ipv6Addresses'> {
+  const publicIpv4s = parseAddresses('public_ipv4s', former?.publicIpv4s ?? [], 'ipv4')
+  const ipv6Addresses = parseAddresses('ipv6_addresses', former?.ipv6Addresses ?? [], 'ipv6')
+  const { kept, ...chosen } = chooseAddresses({ network }, { publicIpv4s, ipv6Addresses, sharedPools })
+  adoptAddresses(store.changes.db, kept)
+  noteArrival(store, uuid, { kept })
+  return chosen
+}
+
+/** Gives back the addresses of a guest whose restore was undone. Joins the caller's transaction. */
+export function giveBackAddresses({ store }: Pick<GuestContext, 'store'>, uuid: string): void {
+  const { kept = [] } = readArrival(store, uuid)
+  departAddresses(
+    store.changes.db,
+    kept.map(({ address }) => address),
+  )
 }
 
 function modeOf(mode: string): 'stop' | 'network' {

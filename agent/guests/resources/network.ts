@@ -8,8 +8,18 @@ export function sendsMail({ security }: GuestRecord, { security: { close_smtp: c
   return security.smtp === 'default' ? !closed : security.smtp === 'open'
 }
 
-/** Converts a guest's record to the facts that the network needs. */
+/**
+ * Converts a guest's record to the facts that the network needs. Public addresses are left out while another host has
+ * the guest, or may have it: it answers for them.
+ */
 export function networkOf(record: GuestRecord, config: AgentConfig): WantedNetwork {
+  const { role } = record.ownership
+  const isHere = role === 'owner' || role === 'leaving'
+  return { ...fullNetworkOf(record, config), ...(isHere ? {} : { publicIpv4s: [], ipv6Addresses: [] }) }
+}
+
+/** Like `networkOf`, but always with the public addresses. For the removal of a network. */
+export function fullNetworkOf(record: GuestRecord, config: AgentConfig): WantedNetwork {
   return {
     uuid: record.uuid,
     mac: record.mac,

@@ -131,6 +131,14 @@ function pickRandom<T>(items: readonly T[], count: number): T[] {
   return rest.slice(0, count)
 }
 
+/** True if the host's pool does not contain the address, and neither a guest nor a mapping uses it. */
+export function isUnknown(db: Database, address: string): boolean {
+  const used = db.prepare(
+    'SELECT 1 FROM guest_addresses WHERE address = ? UNION SELECT 1 FROM ipv4_pool WHERE address = ?',
+  )
+  return used.get(address, address) === undefined && !isMapped(db, address)
+}
+
 function refuseAssigned(db: Database, address: string): void {
   if (db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address))
     throw conflict('address_in_use', `${address} is assigned to another container`)

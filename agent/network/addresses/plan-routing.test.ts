@@ -35,7 +35,7 @@ function outcome(work: () => void): string {
 const may = (outcome: string): string => (outcome === 'allowed' ? 'may' : 'must not')
 
 describe('a change of the IPv4 pool', () => {
-  for (const [name, items, assigned, mapped, expected] of [
+  for (const [name, items, assigned, mapped, expected, elsewhere = []] of [
     ['add an address', ['203.0.113.1', '203.0.113.2'], ['203.0.113.1'], [], 'allowed'],
     ['remove an unused address', ['203.0.113.1'], ['203.0.113.1'], [], 'allowed'],
     ['empty a pool that no guest uses', [], [], ['203.0.113.9'], 'allowed'],
@@ -53,9 +53,18 @@ describe('a change of the IPv4 pool', () => {
       ['203.0.113.2'],
       '203.0.113.2 cannot be assigned to containers',
     ],
-  ] as [string, string[], string[], string[], string][])
+    [
+      'add an address that has moved to another host of its shared pool',
+      ['203.0.113.1'],
+      [],
+      [],
+      '203.0.113.1 belongs to another host',
+      ['203.0.113.1'],
+    ],
+    ['omit the address of a guest that is arriving', [], ['203.0.113.1'], [], 'allowed', ['203.0.113.1']],
+  ] as [string, string[], string[], string[], string, string[]?][])
     it(`${may(expected)} ${name}`, () => {
-      const used = { assigned, mapped: new Set(mapped) }
+      const used = { assigned, elsewhere: new Set(elsewhere), mapped: new Set(mapped) }
       expect(outcome(() => checkPoolChange(items.map(item), used))).to.contain(expected)
     })
 })

@@ -13,12 +13,16 @@ export interface UsedIpv4 {
   readonly assigned: readonly string[]
   /** Addresses that port mappings name as host_ip. */
   readonly mapped: ReadonlySet<string>
+  /** Addresses of shared pools that another host has. */
+  readonly elsewhere: ReadonlySet<string>
 }
 
 /** @throws {BerthError} `address_in_use` */
-export function checkPoolChange(items: readonly PoolAddress[], { assigned, mapped }: UsedIpv4): void {
+export function checkPoolChange(items: readonly PoolAddress[], { assigned, mapped, elsewhere }: UsedIpv4): void {
   const kept = new Set(items.map(({ address }) => address))
-  const lost = assigned.find((address) => !kept.has(address))
+  const other = items.find(({ address }) => elsewhere.has(address))
+  if (other) throw conflict('address_in_use', `${other.address} belongs to another host of its shared pool`)
+  const lost = assigned.find((address) => !kept.has(address) && !elsewhere.has(address))
   if (lost !== undefined) throw conflict('address_in_use', `${lost} cannot be removed: it is assigned to a container`)
   // Refuses host addresses that a mapping uses, because a guest with such an address would get the mapping's traffic.
   const named = items.find(({ address }) => mapped.has(address))

@@ -1,12 +1,13 @@
 import type { AgentConfig } from '../../config.js'
 import type { Database } from '../../state/database.js'
-import { allocateIpv6s, allocatePublicIpv4s } from './allocation.js'
+import { allocateIpv6s, allocatePublicIpv4s, isUnknown } from './allocation.js'
 import { holdPrefixes, isUsed } from './held-prefixes.js'
 import { kernelFacts, readUplinks, type HostFacts } from './host-facts.js'
 import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js'
 import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
-import type { Ipv6Prefix } from './pool.js'
+import type { Ipv6Prefix, PoolAddress } from './pool.js'
 import { readHeldPrefixes, readPrefixes } from './address-tables.js'
+import { isShared, parseSharedPools, planKept, type SharedPool, type SharedRange } from './shared-pools.js'
 
 /** Addresses that a guest requests from the host's pools. */
 export interface AddressOrder {
@@ -28,11 +29,13 @@ export interface AddressPoolsOptions {
 export class AddressPools {
   readonly #subnet6: Ipv6Network
   readonly #facts: HostFacts
+  readonly #shared: readonly SharedPool[]
 
-  /** @throws {BerthError} `invalid_field` if the configured private network is invalid */
+  /** @throws {BerthError} `invalid_field` if the configured private network or a shared pool is invalid */
   constructor(private readonly options: AddressPoolsOptions) {
     this.#subnet6 = parseSubnet6(options.config.subnet6)
     this.#facts = options.facts ?? kernelFacts
+    this.#shared = parseSharedPools(options.config.shared_pools)
   }
 
   /** Chooses addresses for a guest from the pools (described at `Network.choose`). */
@@ -54,6 +57,24 @@ export class AddressPools {
     }
     holdPrefixes(db, plan, chosen.ipv6Addresses)
     return chosen
+  }
+
+  /** Finds the addresses of an arriving guest that stay (described at `Network.keep`). */
+  keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[] {
+    if (this.#shared.length === 0 || others.length === 0) return []
+    const { db, config } = this.options
+    const own = new Set(this.#facts.listIpv4().map(({ address }) => address))
+    return planKept(addresses, {
+      own: this.#shared,
+      others,
+      uplink: readUplinks(this.#facts, config.uplinks).ipv4?.interface ?? '',
+      interfaces: new Set(this.#facts.listInterfaces()),
+      isFree: (address) => !own.has(address) && isUnknown(db, address),
+    })
+  }
+
+  listShared(addresses: readonly string[]): string[] {
+    return addresses.filter((address) => isShared(this.#shared, address))
   }
 
   /** Plans how guests get IPv6 now (described at `Network.readIpv6`). */

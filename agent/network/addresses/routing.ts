@@ -10,6 +10,7 @@ import { availableSources, findSource, type Ipv6Mode, type Ipv6Plan } from './pl
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
 import type { ScannedAddress } from './plan-scan.js'
 import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
+import { forgetDeparted, readElsewhere } from './shared-pools.js'
 import { readPoolRules } from './pool-rules.js'
 import { scanIpv4, type ScanRequest } from './scan.js'
 import {
@@ -51,6 +52,8 @@ export interface RoutingChange {
   readonly ipv4Pool?: readonly PoolAddress[] | undefined
   readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
   readonly nat4Ports?: PortRange | undefined
+  /** True if no other host of a shared pool has the new addresses (see shared-pools.ts). */
+  readonly isChecked?: boolean
 }
 
 interface Replacement extends RoutingChange {
@@ -168,13 +171,14 @@ export class Routing {
     return this.getRouting()
   }
 
-  #parse({ ipv4Pool, ipv6Prefixes, nat4Ports }: RoutingChange): RoutingChange {
+  #parse({ ipv4Pool, ipv6Prefixes, nat4Ports, isChecked = false }: RoutingChange): RoutingChange {
     const rules = this.#readRules()
     if (nat4Ports) checkPortRange('nat4_port_range', nat4Ports)
     return {
       ipv4Pool: ipv4Pool && parsePool(ipv4Pool, rules),
       ipv6Prefixes: ipv6Prefixes && parsePrefixes(this.#withoutPrivate(ipv6Prefixes), rules),
       nat4Ports,
+      isChecked,
     }
   }
 
@@ -189,7 +193,7 @@ export class Routing {
    * @returns the previous lists
    * @throws {BerthError} like `setRouting`
    */
-  #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes }: Replacement): Replacement {
+  #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes, isChecked = false }: Replacement): Replacement {
     const { db } = this.options.changes
     const before = {
       ipv4Pool: ipv4Pool && readPool(db),
@@ -197,7 +201,7 @@ export class Routing {
       heldPrefixes: ipv6Prefixes && readHeldPrefixes(db),
       nat4Ports: nat4Ports && readNatPorts(db, this.options.config.network.nat_ports),
     }
-    if (ipv4Pool) this.#replacePool(ipv4Pool)
+    if (ipv4Pool) this.#replacePool(ipv4Pool, isChecked)
     if (ipv6Prefixes) this.#replacePrefixes(ipv6Prefixes, heldPrefixes)
     if (nat4Ports) this.#replacePorts(nat4Ports)
     return before
@@ -217,11 +221,13 @@ export class Routing {
       }
   }
 
-  #replacePool(items: readonly PoolAddress[]): void {
+  #replacePool(items: readonly PoolAddress[], isChecked: boolean): void {
     const { db } = this.options.changes
     const assigned = readAssignments(db, 4).map(({ address }) => address)
-    checkPoolChange(items, { assigned, mapped: readMappedAddresses(db) })
+    const elsewhere = readElsewhere(db, isChecked)
+    checkPoolChange(items, { assigned, mapped: readMappedAddresses(db), elsewhere })
     replacePool(db, items)
+    forgetDeparted(db, new Set(items.map(({ address }) => address)))
   }
 
   /** @param held only for a rollback: the held prefixes (see held-prefixes.ts) that the agent had before the change */

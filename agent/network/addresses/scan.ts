@@ -75,9 +75,7 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
     edges: readEdges(onDevice),
     isOnLink: (address) =>
       onDevice.some((item) => isWithin(address, parseCidrOrAddress(`${item.address}/${item.prefixLength}`)!)),
-    silence: request.verify
-      ? `${device} is down: its addresses could not be checked`
-      : 'not checked, because verify is false',
+    silence: request.verify ? `${device} is down: its addresses could not be checked` : 'not checked (verify)',
   }
 }
 

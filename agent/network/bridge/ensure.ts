@@ -77,9 +77,7 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
     if (optional && isGone(cause)) return []
     if (!isRefused(cause)) throw cause
     checkForwards(path, have)
-    return refused.has(path)
-      ? []
-      : [(refused.add(path), `${name}: the kernel did not allow the change from ${have} to ${value}`)]
+    return refused.has(path) ? [] : [(refused.add(path), `${name}: stays ${have}, ${value} refused`)]
   }
   return [`${name}: ${have} → ${value}`]
 }

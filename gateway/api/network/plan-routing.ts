@@ -53,7 +53,7 @@ export const RoutingBodySchema = Type.Object(
 export type RoutingBody = Static<typeof RoutingBodySchema>
 
 /** Converts the lists of a routing request. Omitted lists stay unchanged. @throws {BerthError} `invalid_field` */
-export function planRouting(body: RoutingBody): SetRoutingRequest {
+export function planRouting(body: RoutingBody): Omit<SetRoutingRequest, 'isChecked'> {
   const pool = body.items ?? body.public_ipv4_addresses
   const range = body.nat4_port_range
   if (range) checkPortRange('nat4_port_range', range)

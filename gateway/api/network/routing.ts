@@ -4,6 +4,7 @@ import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { chooseHost, HostQuerySchema } from '../host-choice.js'
 import { route, type Route } from '../../http/route.js'
+import { checkSharedPools } from './check-shared-pools.js'
 import { planRouting, RoutingBodySchema, type RoutingBody } from './plan-routing.js'
 import { routingRow, RoutingSchema } from './routing-row.js'
 import { nothingToChange } from '../guests/guest-settings.js'
@@ -69,7 +70,9 @@ function changeRoute(fleet: Fleet): Route {
     handle: async (context) => {
       const { id } = chooseHost(fleet.view, context.query.host_id)
       context.audit({ target: id, detail: describeRouting(context.body) })
-      const { routing } = await fleet.agent(id).routing.setRouting(planRouting(context.body))
+      const plan = planRouting(context.body)
+      const isChecked = await checkSharedPools(fleet, id, plan.ipv4Pool?.items ?? [])
+      const { routing } = await fleet.agent(id).routing.setRouting({ ...plan, isChecked })
       const shown = routing ?? GetRoutingResponse.create()
       const { host_id, nat4, ipv4, ipv6, ...rest } = routingRow(shown, scopeOf(fleet, context.caller, id))
       const { nat4_port_range, public_ipv4_addresses, ipv6_prefixes } = rest

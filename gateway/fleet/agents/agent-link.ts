@@ -89,9 +89,5 @@ export class AgentLink {
 }
 
 export function offlineError({ record }: HostState): BerthError {
-  return new BerthError(
-    'unavailable',
-    'host_offline',
-    `host ${record.name} is not connected to the gateway: try again later`,
-  )
+  return new BerthError('unavailable', 'host_offline', `host ${record.name} is not connected`)
 }

@@ -15,6 +15,7 @@ import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
+import { planKept } from './plan-move.js'
 import type { MoveStore, StoredMove } from './move-store.js'
 import { TransferTickets, type TransferTicketsOptions } from './transfer-tickets.js'
 
@@ -71,12 +72,7 @@ export class GuestMover {
         await this.#describeLive({ guest, offline: false })
         return []
       } catch (error) {
-        return [
-          [
-            guest.guest.uuid,
-            toBerthError(error, 'could not plan the move of the container: see the log of the gateway'),
-          ],
-        ]
+        return [[guest.guest.uuid, toBerthError(error, 'plan the move of a container')]]
       }
     })
     return new Map((await Promise.all(refusals)).flat())
@@ -92,8 +88,7 @@ export class GuestMover {
   async #refuseImpossible({ guest, toHostId, offline }: MoveChoice): Promise<void> {
     this.#refuseUnmovable(guest, offline)
     const { watched, moves } = this.options
-    if (await moves.find(guest.guest.uuid))
-      throw conflict('guest_moving', 'the container is already moving: wait for its task, or cancel it')
+    if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is already on the target host')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
   }
@@ -105,8 +100,7 @@ export class GuestMover {
     watched.agent(guest.hostId)
     const source = view.findHost(guest.hostId)
     const has = (feature: AgentFeature): boolean => source?.description?.features.includes(feature) ?? false
-    if (movesLive(guest, offline) && !has('move-live'))
-      throw offlineRequired(['the agent of the host of the container is too old: upgrade it first'])
+    if (movesLive(guest, offline) && !has('move-live')) throw offlineRequired(['the agent of its host is too old'])
     if (!has(featureOf(guest.guest, offline))) throw cannotMove(source?.name)
   }
 
@@ -152,7 +146,7 @@ export class GuestMover {
   #ask(toHostId: string, { guest, liveFacts }: MovingGuest): Promise<ExpectGuestResponse> {
     const target = this.options.view.findHost(toHostId)
     if (liveFacts !== '' && !target?.description?.features.includes('move-live'))
-      throw offlineRequired(['the agent of the target host is too old: upgrade it first'])
+      throw offlineRequired(['the agent of the target is too old'])
     return this.#agent(toHostId).moves.expectGuest({ ...this.#expectation(guest, '', 0), liveFacts })
   }
 
@@ -212,7 +206,8 @@ export class GuestMover {
   }
 
   #expectation({ guest, hostId: fromHostId }: GuestView, moveId: string, generation: number) {
-    return { moveId, generation, fromHostId, guest, overcommit: this.options.ratios, liveFacts: '' }
+    const sharedPools = this.options.view.findHost(fromHostId)?.description?.sharedPools ?? []
+    return { moveId, generation, fromHostId, guest, overcommit: this.options.ratios, liveFacts: '', sharedPools }
   }
 
   async #order(request: GuestMoveRequest, move: StoredMove, plan: GuestMovePlan) {
@@ -223,7 +218,8 @@ export class GuestMover {
     const { address: toAddress, serials } = target.record
     const generation = await moves.readGeneration(uuid)
     const { requestedBy, bandwidthMbps, offline, maxDowntimeMs = downtimeMs.usual } = request
-    const how = { bandwidthMbps, offline, live: movesLive(request.guest, offline), maxDowntimeMs }
+    const keptIpv4s = planKept(request.guest.guest.publicIpv4s, plan.network.publicIpv4s)
+    const how = { bandwidthMbps, offline, live: movesLive(request.guest, offline), maxDowntimeMs, keptIpv4s }
     const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], ...how }
     const response = await this.#tickets.submit(move, (ticket) =>
       this.#agent(fromHostId).operations.submitOperation({

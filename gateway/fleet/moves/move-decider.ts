@@ -69,10 +69,7 @@ export class MoveDecider {
           if (copies.length > 0)
             void this.#announcing.run(record.id, () => this.#announcer.fence(record.id, copies, moves))
       } catch (error) {
-        this.options.log.debug(
-          { reason: describeError(error) },
-          'could not continue the moves of containers; trying again later',
-        )
+        this.options.log.debug({ reason: describeError(error) }, 'could not continue the moves of containers')
       }
     }
   }
@@ -81,10 +78,7 @@ export class MoveDecider {
     try {
       await this.options.evacuator.settleAll()
     } catch (error) {
-      this.options.log.debug(
-        { reason: describeError(error) },
-        'could not continue the evacuations of containers; trying again later',
-      )
+      this.options.log.debug({ reason: describeError(error) }, 'could not continue the evacuations of containers')
     }
   }
 

@@ -41,3 +41,8 @@ export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boo
   if (source && source.role !== 'absent') return 'return'
   return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }
+
+/** Returns the public IPv4 addresses that the guest keeps: the target has reserved them, so the source gives them up. */
+export function planKept(before: readonly string[], after: readonly string[]): string[] {
+  return before.filter((address) => after.includes(address))
+}

@@ -18,6 +18,9 @@ export interface CreationOptions {
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
 }
 
+/** Fields of an order that only concern a guest of a failed host. */
+const newGuest = { generation: 0, former: undefined, sharedPools: [] }
+
 const noSettings = { firewall: undefined, backupSchedule: undefined }
 
 /** Refusals of hosts, by host id. */
@@ -86,7 +89,7 @@ export class GuestCreator {
     const { operationId, spec, requestedBy, backup, settings = {} } = request
     const create = { id, uuid, name, spec, overcommit: this.options.ratios, ...noSettings, ...settings }
     const order = backup
-      ? ({ $case: 'createFromBackup', value: { create, ...backup, generation: 0, former: undefined } } as const)
+      ? ({ $case: 'createFromBackup', value: { create, ...backup, ...newGuest } } as const)
       : ({ $case: 'create', value: create } as const)
     await this.#prepare(request, reservation, repeated)
     try {

@@ -47,6 +47,8 @@ export interface FleetHostOptions {
   readonly directory: string
   /** Size of the host's pool in GB. By default 8. */
   readonly poolGb?: number
+  /** Further settings of the section `network` in agent.yaml. */
+  readonly network?: Record<string, unknown>
 }
 
 /**
@@ -61,15 +63,17 @@ export class FleetHost {
   readonly instance: Instance
   readonly #bridge: string
   readonly #poolGb: number
+  readonly #network: Record<string, unknown>
   #agent: ChildProcess | undefined
 
-  constructor({ name, index, segment, directory, poolGb = 8 }: FleetHostOptions) {
+  constructor({ name, index, segment, directory, poolGb = 8, network = {} }: FleetHostOptions) {
     this.name = name
     this.namespace = `btest-${name}`
     this.directory = join(directory, name)
     this.address = `${segment.prefix}.${10 + index}:${agentPort}`
     this.#bridge = segment.bridge
     this.#poolGb = poolGb
+    this.#network = network
     this.instance = {
       stateDir: join(this.directory, 'state'),
       pool: join(this.directory, 'pool'),
@@ -179,7 +183,7 @@ export class FleetHost {
       state_dir: this.instance.stateDir,
       run_dir: join(this.directory, 'run'),
       listen: this.address,
-      network: { interface_prefix: this.name },
+      network: { interface_prefix: this.name, ...this.#network },
       storage: this.#storage,
       lxc: { stop_timeout_seconds: 1 },
       kvm: { stop_timeout_seconds: 5 }, // a virtual machine that is still booting ignores the power button

@@ -19,6 +19,12 @@ export interface GuestRow {
   readonly ssh_port: number
 }
 
+interface FleetPairOptions {
+  readonly poolGb?: number
+  /** Returns further settings of the section `network` in agent.yaml. @param letter `a` or `b` */
+  readonly networkOf?: (letter: string) => Record<string, unknown>
+}
+
 /** Two real agents in separate network namespaces, each with its own pool, and one real gateway. */
 export class FleetPair {
   readonly first: FleetHost
@@ -31,12 +37,19 @@ export class FleetPair {
   constructor(
     private readonly name: string,
     readonly segment: Segment,
-    { poolGb = 4 }: { readonly poolGb?: number } = {},
+    { poolGb = 4, networkOf = () => ({}) }: FleetPairOptions = {},
   ) {
     this.#directory = `/var/tmp/btest-${name}`
     const [first, second] = ['a', 'b'].map(
       (letter, index) =>
-        new FleetHost({ name: `${name}${letter}`, index, segment, directory: this.#directory, poolGb }),
+        new FleetHost({
+          name: `${name}${letter}`,
+          index,
+          segment,
+          directory: this.#directory,
+          poolGb,
+          network: networkOf(letter),
+        }),
     )
     this.first = first!
     this.second = second!

@@ -50,6 +50,14 @@ export class MemoryNetwork implements Network {
     return this.#pools.choose(order)
   }
 
+  keep(...order: Parameters<AddressPools['keep']>): ReturnType<AddressPools['keep']> {
+    return this.#pools.keep(...order)
+  }
+
+  listShared(addresses: readonly string[]): string[] {
+    return this.#pools.listShared(addresses)
+  }
+
   readIpv6(...prefixes: Parameters<AddressPools['readIpv6']>): ReturnType<AddressPools['readIpv6']> {
     return this.#pools.readIpv6(...prefixes)
   }
@@ -62,6 +70,11 @@ export class MemoryNetwork implements Network {
   async detach({ uuid }: GuestNetwork): Promise<void> {
     this.#wire.guests.delete(uuid)
     this.#wire.counters.delete(uuid)
+  }
+
+  async withdraw({ uuid }: GuestNetwork): Promise<void> {
+    const guest = this.#wire.guests.get(uuid)
+    if (guest) this.#wire.guests.set(uuid, { ...guest, publicIpv4s: [], ipv6Addresses: [] })
   }
 
   async ensure(guests: readonly WantedNetwork[]): Promise<string[]> {

@@ -22,24 +22,25 @@ export class MoveLab {
     private readonly closers: Closers,
   ) {}
 
-  static async start(): Promise<MoveLab> {
+  /** @param agentConfig settings in the agent.yaml of each agent */
+  static async start(agentConfig: Record<string, unknown> = {}): Promise<MoveLab> {
     const closers = new Closers()
     try {
-      return await MoveLab.#open(closers)
+      return await MoveLab.#open(closers, agentConfig)
     } catch (error) {
       await closers.run()
       throw error
     }
   }
 
-  static async #open(closers: Closers): Promise<MoveLab> {
+  static async #open(closers: Closers, agentConfig: Record<string, unknown>): Promise<MoveLab> {
     const stateDir = await mkdtemp(join(tmpdir(), 'btest-fleet-moves-'))
     closers.add(() => rm(stateDir, { recursive: true, force: true }))
     const redis = await startTestRedis()
     closers.add(() => redis.stop())
     const store = await redis.openStore('btest:')
     const hosts = ['host-a', 'host-b']
-    const fleet = await LabFleet.start({ store, stateDir, log: silentLog, hosts })
+    const fleet = await LabFleet.start({ store, stateDir, log: silentLog, hosts, agentConfig })
     closers.add(() => fleet.close())
     for (const id of hosts) await fleet.work(id)
     return new MoveLab(store, fleet, stateDir, closers)

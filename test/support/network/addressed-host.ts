@@ -84,7 +84,7 @@ export class AddressedHost {
 
   /** Changes only those settings of the address pools that `change` contains. */
   setRouting(change: Partial<Parameters<RoutingServiceClient['setRouting']>[0]>) {
-    const unsent = { ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }
+    const unsent = { ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined, isChecked: false }
     return call(this.#routing.setRouting.bind(this.#routing), { ...unsent, ...change })
   }
 

@@ -59,6 +59,7 @@ export class NetworkLab {
       uplinks: ['up0'],
       closed_destinations: defaults.network.closed_destinations,
       resolvers: [],
+      shared_pools: [],
       ...other,
     }
     this.#subnet = parseSubnet(this.config.subnet)

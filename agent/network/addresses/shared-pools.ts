@@ -1,0 +1,128 @@
+import { parseCidrOrAddress } from '../../../shared/addresses.js'
+import { invalidField } from '../../../shared/errors.js'
+import type { AgentConfig } from '../../config.js'
+import type { Database } from '../../state/database.js'
+import { findSetting, putSetting } from '../../state/settings-table.js'
+import { parseIpv4 } from '../subnet.js'
+import type { PoolAddress } from './pool.js'
+
+/*
+ * A shared pool is a range of public IPv4 addresses on a segment to which several hosts are connected. Each address is
+ * in the journaled pool of at most one host, which is the only host that assigns it. If a guest moves to another host
+ * of the shared pool, its addresses leave the pool of the source and join the pool of the target
+ * (docs/design/public-addresses.md).
+ */
+
+/** A shared pool as hosts report it. Two hosts serve the same pool if name and range are equal. */
+export interface SharedRange {
+  readonly name: string
+  /** IPv4 network in canonical form, such as 203.0.113.0/24. */
+  readonly range: string
+}
+
+/** A shared pool of this host. */
+export interface SharedPool extends SharedRange {
+  /** Interface on the segment of the pool. Empty: the uplink with the default route. */
+  readonly interface: string
+}
+
+/** @throws {BerthError} `invalid_field` for a range that is not a network, or a name that appears twice */
+export function parseSharedPools(configured: AgentConfig['network']['shared_pools']): SharedPool[] {
+  const names = new Set<string>()
+  return configured.map((pool, index) => {
+    const at = `network.shared_pools.${index}`
+    const range = parseCidrOrAddress(pool.range)
+    if (range?.family !== 'ipv4') throw invalidField(`${at}.range`, `${at}.range: must be an IPv4 network`)
+    if (names.has(pool.name)) throw invalidField(`${at}.name`, `${at}.name: ${pool.name} appears more than once`)
+    names.add(pool.name)
+    return { ...pool, range: range.text }
+  })
+}
+
+/** Facts about this host that decide which addresses of an arriving guest stay. */
+export interface KeptFacts {
+  readonly own: readonly SharedPool[]
+  /** Shared pools of the guest's present host. */
+  readonly others: readonly SharedRange[]
+  /** Interface for pools that name none. Empty: the host has no default route. */
+  readonly uplink: string
+  readonly interfaces: ReadonlySet<string>
+  /** True if the address is not used on this host, and no guest has it. */
+  readonly isFree: (address: string) => boolean
+}
+
+/** Plans which of a guest's public IPv4 addresses stay on this host, each with its place. */
+export function planKept(addresses: readonly string[], facts: KeptFacts): PoolAddress[] {
+  const { own, others, uplink, interfaces, isFree } = facts
+  const common = own.filter((pool) => others.some(({ name, range }) => name === pool.name && range === pool.range))
+  return addresses.flatMap((address) => {
+    const pool = common.find(({ range }) => isInRange(range, address))
+    const device = pool?.interface || uplink
+    if (!pool || !interfaces.has(device) || !isFree(address)) return []
+    return [{ address, interface: device, prefixLen: Number(pool.range.split('/')[1] ?? 32), gateway: '' }]
+  })
+}
+
+/** True if one of the shared pools contains the address. */
+export function isShared(pools: readonly SharedRange[], address: string): boolean {
+  return pools.some(({ range }) => isInRange(range, address))
+}
+
+function isInRange(range: string, address: string): boolean {
+  const [network, value] = [parseCidrOrAddress(range), parseIpv4(address)]
+  return network !== undefined && value !== undefined && network.first <= value && value <= network.last
+}
+
+const departedKey = 'departed_ipv4s'
+
+/** Reads the addresses that have left this host's pool with a guest. They must not be added to it again. */
+export function readDeparted(db: Database): ReadonlySet<string> {
+  const value = findSetting(db, departedKey)
+  return new Set(value === undefined ? [] : (JSON.parse(value) as string[]))
+}
+
+/**
+ * Reads the addresses of shared pools that other hosts have: those of guests that are arriving, and those that have left
+ * with a guest.
+ * @param isChecked true if no other host has addresses that have left this one
+ */
+export function readElsewhere(db: Database, isChecked: boolean): ReadonlySet<string> {
+  const arriving = db.prepare<[], string>(
+    `SELECT a.address FROM guest_addresses a JOIN guest_owners o ON o.guest_uuid = a.guest_uuid
+     WHERE a.family = 4 AND o.role IN ('arriving', 'fenced') AND a.address NOT IN (SELECT address FROM ipv4_pool)`,
+  )
+  return new Set([...arriving.pluck().all(), ...(isChecked ? [] : readDeparted(db))])
+}
+
+/** Removes addresses from the pool, because another host has them now. Joins the caller's transaction. @returns them */
+export function departAddresses(db: Database, addresses: readonly string[]): PoolAddress[] {
+  const find = db.prepare<[string], PoolAddress>(
+    'SELECT address, interface, prefix_len AS prefixLen, gateway FROM ipv4_pool WHERE address = ?',
+  )
+  const left = addresses.flatMap((address) => find.get(address) ?? [])
+  if (left.length === 0) return []
+  const remove = db.prepare('DELETE FROM ipv4_pool WHERE address = ?')
+  for (const { address } of left) remove.run(address)
+  writeDeparted(db, [...readDeparted(db), ...left.map(({ address }) => address)])
+  return left
+}
+
+/** Adds addresses to the pool, because they belong to this host now. Joins the caller's transaction. */
+export function adoptAddresses(db: Database, items: readonly PoolAddress[]): void {
+  const insert = db.prepare(
+    'INSERT OR IGNORE INTO ipv4_pool (address, interface, prefix_len, gateway) VALUES (?, ?, ?, ?)',
+  )
+  for (const item of items) insert.run(item.address, item.interface, item.prefixLen, item.gateway)
+  forgetDeparted(db, new Set(items.map(({ address }) => address)))
+}
+
+/** Allows the addresses in the pool again. Joins the caller's transaction. */
+export function forgetDeparted(db: Database, addresses: ReadonlySet<string>): void {
+  const departed = readDeparted(db)
+  const left = [...departed].filter((address) => !addresses.has(address))
+  if (left.length < departed.size) writeDeparted(db, left)
+}
+
+function writeDeparted(db: Database, addresses: readonly string[]): void {
+  putSetting(db, departedKey, JSON.stringify([...new Set(addresses)].sort()))
+}

@@ -1,0 +1,42 @@
+import type { PoolAddress } from '../../../proto/gen/berth/agent/v1/network.js'
+import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
+import { conflict } from '../../../shared/errors.js'
+import type { Fleet, HostView } from '../../fleet/contract.js'
+
+/**
+ * Checks that no other host of a shared pool has addresses that a host is about to get in its pool.
+ * @returns true if all other hosts were asked
+ * @throws {BerthError} `address_in_use`, and `host_offline` if another host that may serve the pool is offline
+ */
+export async function checkSharedPools(fleet: Fleet, hostId: string, wanted: readonly PoolAddress[]): Promise<boolean> {
+  const pools = fleet.view.findHost(hostId)?.description?.sharedPools ?? []
+  const shared = wanted
+    .map(({ address }) => address)
+    .filter((address) => pools.some(({ range }) => has(range, address)))
+  if (shared.length === 0) return false
+  const own = new Set((await fleet.agent(hostId).routing.getRouting({})).ipv4Pool.map(({ address }) => address))
+  const added = shared.filter((address) => !own.has(address))
+  if (added.length === 0) return false
+  for (const host of fleet.view.hosts()) {
+    if (host.id === hostId || !mayServe(host, pools)) continue
+    const { ipv4Pool, ipv4Assignments } = await fleet.agent(host.id).routing.getRouting({})
+    const taken = new Set([...ipv4Pool, ...ipv4Assignments].map(({ address }) => address))
+    const address = added.find((one) => taken.has(one))
+    if (address !== undefined) throw conflict('address_in_use', `${address} is in the pool of the host ${host.name}`)
+  }
+  return true
+}
+
+/** True if the host serves one of the pools. A host that has joined but is not known yet may serve them. */
+function mayServe(host: HostView, pools: readonly { readonly name: string; readonly range: string }[]): boolean {
+  if (!host.description) return host.certificateNotAfterMs > 0
+  return host.description.sharedPools.some((one) =>
+    pools.some(({ name, range }) => name === one.name && range === one.range),
+  )
+}
+
+function has(range: string, address: string): boolean {
+  const [network, value] = [parseCidrOrAddress(range), parseAddress(address)]
+  if (!network || value?.family !== network.family) return false
+  return network.first <= value.first && value.first <= network.last
+}

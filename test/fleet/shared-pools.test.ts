@@ -1,0 +1,113 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { readPool, replacePool } from '../../agent/network/addresses/address-tables.js'
+import { readDeparted } from '../../agent/network/addresses/shared-pools.js'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { LabAgent } from '../support/memory/lab-agent.js'
+import { MoveLab } from '../support/memory/move-lab.js'
+import { waitFor } from '../support/wait.js'
+
+const [first, second, third, outside] = ['203.0.113.1', '203.0.113.2', '203.0.113.3', '198.51.100.1']
+const range = '203.0.113.0/24'
+
+describe('two hosts that serve the same shared pool', function () {
+  let lab: MoveLab
+  before(async () => {
+    lab = await MoveLab.start({ network: { shared_pools: [{ name: 'rack', range }] } })
+  })
+  after(() => lab?.close())
+  beforeEach(() => {
+    setPool(lab.source, [first, second])
+    setPool(lab.target, [third])
+  })
+  afterEach(async () => {
+    lab.reset()
+    await lab.fleet.removeGuests()
+  })
+
+  const dbOf = (agent: LabAgent) => agent.domain.changes.db
+  const poolOf = (agent: LabAgent): string[] => readPool(dbOf(agent)).map(({ address }) => address)
+  function setPool(agent: LabAgent, addresses: readonly string[]): void {
+    agent.domain.changes.transaction(() => {
+      dbOf(agent).prepare("DELETE FROM settings WHERE key = 'departed_ipv4s'").run()
+      const items = addresses.map((address) => ({ address, interface: 'eth0', prefixLen: 24, gateway: '' }))
+      replacePool(dbOf(agent), items)
+    })
+  }
+  const addressesOf = ({ uuid }: Guest): string[] | undefined => lab.fleet.view.findGuest(uuid)?.guest.publicIpv4s
+  const placedBy = (agent: LabAgent, { uuid }: Guest): readonly string[] =>
+    agent.host.wire.guests.get(uuid)?.publicIpv4s ?? []
+
+  it('keep the address of a guest that moves, and the pool of the target gets it', async () => {
+    const guest = await lab.addGuest({ publicIpv4s: [first] })
+    const plan = await lab.fleet.planMove(lab.requestFor(guest))
+    expect(plan.network.publicIpv4s).to.deep.equal([first])
+    expect(poolOf(lab.target), 'after the dry run').to.deep.equal([third])
+    const states: string[] = []
+    lab.source.observer = ({ step, phase }) => {
+      if (step === 'last_changes' && phase === 'after-run')
+        states.push(`target has ${placedBy(lab.target, guest).join()}, pool ${poolOf(lab.target).join()}`)
+    }
+    await lab.moveDone(guest)
+    await lab.expectOnlyAt('host-b', guest)
+    expect(states).to.deep.equal([`target has , pool ${third}`])
+    expect(addressesOf(guest)).to.deep.equal([first])
+    expect(placedBy(lab.target, guest)).to.deep.equal([first])
+    expect([poolOf(lab.source), poolOf(lab.target)]).to.deep.equal([[second], [first, third]])
+  })
+
+  it('remove the address from the source before the target is the owner', async () => {
+    const guest = await lab.addGuest({ publicIpv4s: [first] })
+    await lab.source.domain.reconciler.network.ensure(['addresses'])
+    expect(placedBy(lab.source, guest)).to.deep.equal([first])
+    let left: readonly string[] | undefined
+    lab.target.observer = ({ step, phase }) => {
+      if (step === 'configure' && phase === 'before-run') left = placedBy(lab.source, guest)
+    }
+    await lab.moveDone(guest)
+    expect(left).to.deep.equal([])
+  })
+
+  it('refuse to add the address to the pool of the former host, until the guest returns', async () => {
+    const guest = await lab.addGuest({ publicIpv4s: [first] })
+    await lab.moveDone(guest)
+    await lab.expectOnlyAt('host-b', guest)
+    const item = { address: first, interface: 'eth0', prefixLen: 24, gateway: '' }
+    const change = lab.source.domain.routing.setRouting({ ipv4Pool: [item] })
+    expect(await change.catch((error: Error) => error.message)).to.contain('belongs to another host')
+    await lab.fleet.moveGuest({ ...lab.requestFor(guest), toHostId: 'host-a' })
+    await lab.expectOnlyAt('host-a', guest)
+    expect(addressesOf(guest)).to.deep.equal([first])
+    expect([poolOf(lab.source), poolOf(lab.target)]).to.deep.equal([[first, second], [third]])
+    expect([...readDeparted(dbOf(lab.source))]).to.deep.equal([])
+  })
+
+  it('leave the address in the pool of the source if the move fails', async () => {
+    const guest = await lab.addGuest({ publicIpv4s: [first] })
+    lab.target.host.faults.prepare = () => Promise.reject(new Error('the disk is full'))
+    expect(await lab.move(guest)).to.equal('failed')
+    delete lab.target.host.faults.prepare
+    await lab.expectOnlyAt('host-a', guest)
+    expect([poolOf(lab.source), poolOf(lab.target)]).to.deep.equal([[first, second], [third]])
+    await waitFor(() => placedBy(lab.source, guest).includes(first))
+  })
+
+  it('assign a new address if the guest has one outside the pool', async () => {
+    setPool(lab.source, [outside])
+    const guest = await lab.addGuest({ publicIpv4s: [outside] })
+    await lab.moveDone(guest)
+    await lab.expectOnlyAt('host-b', guest)
+    expect(addressesOf(guest)).to.deep.equal([third])
+    expect([poolOf(lab.source), poolOf(lab.target)]).to.deep.equal([[outside], [third]])
+  })
+
+  it('keep the address only once if the reservation is repeated', async () => {
+    const guest = await lab.addGuest({ publicIpv4s: [first] })
+    const request = { ...lab.requestFor(guest), operationId: randomUUID() }
+    const one = await lab.fleet.moveGuest(request)
+    const other = await lab.fleet.moveGuest(request)
+    expect(one.network.publicIpv4s).to.deep.equal(other.network.publicIpv4s)
+    await lab.expectOnlyAt('host-b', guest)
+    expect(addressesOf(guest)).to.deep.equal([first])
+  })
+})
