@@ -34,6 +34,7 @@ export default tseslint.config(
     ignores: [
       '**/*.test.ts',
       'cli/commands/ssh.ts',
+      'cli/login/open-browser.ts',
       'cli/output/jq.ts',
       'agent/host/process/process.ts',
       'agent/host/process/launcher.ts',

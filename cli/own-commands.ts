@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Operation } from './catalog/operation.js'
+import type { LoginOptions } from './commands/login.js'
 import type { MigrateSettings } from './commands/migrate.js'
 import type { GlobalOptions } from './session.js'
 import type { Surroundings } from './surroundings.js'
@@ -16,14 +17,7 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
   const add = (name: string, description: string): Command => program.command(name).description(description)
   addContextCommands(program, surroundings)
 
-  add('login <url>', 'Stores an API key for a gateway as a context. Asks for the key without showing it.')
-    .option('--key-file <file>', 'file with the key; - reads the standard input')
-    .option('--name <name>', 'name of the context; default: the host in the URL')
-    .option('--ca-file <file>', 'certificate in PEM that the gateway uses, if no public authority has signed it')
-    .action(async (url: string, options: { keyFile?: string; name?: string; caFile?: string }) => {
-      const { logIn } = await import('./commands/login.js')
-      await logIn(url, options, surroundings)
-    })
+  addLoginCommands({ add, globals, surroundings })
 
   add('api <method> <path>', 'Sends any request, such as: berth api GET /hosts. The path is below /api/v1.')
     .option('--data <json>', 'body of the request; @FILE reads a file, @- the standard input')
@@ -92,6 +86,27 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
       const { runComplete } = await import('./commands/complete.js')
       await runComplete({ words, operations, program, options: globals(), surroundings })
     })
+}
+
+function addLoginCommands({ add, globals, surroundings }: AddedCommands): void {
+  add('login <url>', 'Logs in to a gateway in a browser, or with an API key, and stores the key as a context.')
+    .option('--no-browser', 'only print the address of the page, without opening a browser')
+    .option('--with-key', 'ask for an API key without showing it, in place of a login in a browser')
+    .option('--key-file <file>', 'file with an API key; - reads the standard input')
+    .option('--name <name>', 'name of the context; default: the host in the URL')
+    .option('--ca-file <file>', 'certificate in PEM that the gateway uses, if no public authority has signed it')
+    .action(async (url: string, options: LoginOptions) => {
+      const { logIn } = await import('./commands/login.js')
+      await logIn(url, options, surroundings)
+    })
+
+  add(
+    'logout',
+    'Removes the current context, and deletes its API key if it was created by a login in a browser.',
+  ).action(async () => {
+    const { logOut } = await import('./commands/logout.js')
+    await logOut(globals(), surroundings)
+  })
 }
 
 /** Adds commands that use consoles of guests, but without a terminal. */

@@ -57,7 +57,7 @@ function optionTerm({ flags, long, negate }: Option): string {
   const isSwitch =
     !negate &&
     !flags.includes('<') &&
-    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune|recursive|read-only)$/.test(long ?? '')
+    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune|with-key|recursive|read-only)$/.test(long ?? '')
   return isSwitch ? flags.replace('--', '--[no-]') : flags
 }
 

@@ -7,6 +7,7 @@ import type { Store } from './store/store.js'
 import { GoneContainers } from './sub-users/gone-containers.js'
 import { SubUsers } from './sub-users/sub-users.js'
 import { ApiKeys } from './access/api-keys.js'
+import { CliLogins } from './access/cli-logins.js'
 import { AuditStore } from './access/audit.js'
 import { CallerAuthenticator } from './access/authenticate.js'
 import { importAdminKey } from './access/bootstrap.js'
@@ -55,6 +56,7 @@ export interface AccessOptions {
 export interface Access extends AccessControl {
   readonly audit: AuditStore
   readonly keys: ApiKeys
+  readonly cliLogins: CliLogins
   readonly grants: Grants
   readonly accounts: Accounts
   readonly subUsers: SubUsers
@@ -101,6 +103,7 @@ export function createAccess(options: AccessOptions): Access {
     idempotency,
     shared: { current: () => store.current(), visibleEverywhere: () => store.visibility.everywhere() },
     keys,
+    cliLogins: new CliLogins(store, keys),
     grants: new CallerGrants(cache, sessions),
     accounts,
     subUsers,

@@ -8,6 +8,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   backup: 'backups of guests',
   'backup-target': 'places for backups',
   branding: 'name and logo that the panel shows',
+  'cli-login': 'logins of the command line through the panel; see also berth login',
   'console-origins': 'pages that can open consoles',
   caller: 'the API key of this command, and what it may do',
   customer: 'customers, which the API calls sub-users',

@@ -8,18 +8,26 @@ import type { Surroundings } from '../surroundings.js'
 
 export interface LoginOptions {
   readonly keyFile?: string
+  /** True if the program asks for a key, in place of a login in a browser. */
+  readonly withKey?: true
+  /** False if the program opens no browser. */
+  readonly browser: boolean
   readonly name?: string
   readonly caFile?: string
 }
 
-/** Checks an API key with a request. Stores the gateway and the key as the current context. */
+/**
+ * Gets an API key by a login in a browser, from the user or from a file, and checks it with a request. Stores the
+ * gateway and the key as the current context.
+ */
 export async function logIn(written: string, options: LoginOptions, surroundings: Surroundings): Promise<void> {
   const url = parseUrl(written)
   const ca = options.caFile === undefined ? undefined : surroundings.readFile(options.caFile)
   if (/^http:\/\/(?!127\.|localhost[:/]|\[::1\])/.test(`${url}/`))
     surroundings.writeError('Warning: http:// sends the key unencrypted.\n')
-  const key = await readKey(url, options, surroundings)
-  const connection: Connection = { url, key, ...(ca !== undefined && { ca }) }
+  const gateway = { url, ...(ca !== undefined && { ca }) }
+  const key = (await getByBrowser(gateway, options, surroundings)) ?? (await readKey(url, options, surroundings))
+  const connection: Connection = { ...gateway, key }
   const { body } = await openClient(connection, surroundings).send({ method: 'GET', path: '/version' })
   const { version } = body.data as { version: string }
   const name = options.name ?? new URL(url).host
@@ -27,6 +35,19 @@ export async function logIn(written: string, options: LoginOptions, surroundings
   const { contexts } = await readContexts(path)
   await writeContexts(path, { current: name, contexts: { ...contexts, [name]: connection } })
   surroundings.writeOut(`Logged in to ${url} (Berth ${version}). The context ${name} is stored in ${path}.\n`)
+}
+
+/** Returns a key by a login in a browser. `undefined`: a key was given, or the gateway offers no such login. */
+async function getByBrowser(
+  gateway: Omit<Connection, 'key'>,
+  { keyFile, withKey, browser }: LoginOptions,
+  surroundings: Surroundings,
+): Promise<string | undefined> {
+  if (keyFile !== undefined || withKey) return undefined
+  // Scripts send the key to the standard input.
+  if (browser && !process.stdin.isTTY) return undefined
+  const { logInByBrowser } = await import('../login/browser-login.js')
+  return logInByBrowser({ gateway, opensBrowser: browser, surroundings })
 }
 
 async function readKey(url: string, { keyFile }: LoginOptions, surroundings: Surroundings): Promise<string> {

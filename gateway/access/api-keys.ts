@@ -34,6 +34,13 @@ export interface CreatedKey {
   readonly key: string
 }
 
+/** Fields of a key to create. */
+export interface NewKey extends KeyFields {
+  readonly name: string
+  /** True if the command line gets the key after a login in a browser. The key can then delete itself. */
+  readonly isLogin?: boolean
+}
+
 export interface ApiKeysOptions {
   readonly store: Store
   readonly cache: KeyCache
@@ -74,9 +81,10 @@ export class ApiKeys {
   /**
    * Creates a key.
    * @param operationId id of a request that can be repeated: all attempts return the same key
+   * @param keepMs time in ms for which the secret of the request is remembered. Default: 48 hours.
    * @throws {BerthError} `insufficient_scope`, `invalid_state`, `key_limit_reached`
    */
-  async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
+  async create(callerId: number, fields: NewKey, operationId?: string, keepMs?: number): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
       // If any key changes before the transaction ends, for example because the creator loses rights, the transaction
       // runs again.
@@ -86,7 +94,7 @@ export class ApiKeys {
       const record = await this.#planRecord(client, callerId, fields)
       const key = createKeySecret()
       const complete = { ...record, digest: digestKey(key), prefix: shownPrefix(key) }
-      const marker = operationId === undefined ? undefined : this.#made.marker(operationId, record.id, key)
+      const marker = operationId === undefined ? undefined : this.#made.marker(operationId, record.id, key, keepMs)
       await insertKey(client, this.#names, complete, marker)
       return { record: complete, key }
     })
@@ -95,12 +103,22 @@ export class ApiKeys {
   async #planRecord(
     client: StoreClient,
     callerId: number,
-    fields: KeyFields & { name: string },
+    fields: NewKey,
   ): Promise<Omit<KeyRecord, 'digest' | 'prefix'>> {
     checkKeyLimit(await readAllKeys(client, this.#names), callerId, this.options.limit)
     const grant = planNewKey(fields, await this.#makerRights(client, callerId))
     const id = await client.incr(this.#names.nextId)
-    return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId }
+    const login = fields.isLogin ? ({ isLogin: true } as const) : {}
+    return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId, ...login }
+  }
+
+  /** Returns the key that a request created, only once. `undefined`: it was taken before, deleted or never created. */
+  async takeMade(operationId: string): Promise<CreatedKey | undefined> {
+    return this.options.store.run('take a created API key', async (client) => {
+      const made = await this.#made.take(client, operationId)
+      const text = made && (await client.get(this.#names.record(made.id)))
+      return text ? { record: decodeRecord(text), key: made.key } : undefined
+    })
   }
 
   async #makerRights(client: StoreClient, callerId: number): Promise<Rights> {
@@ -154,6 +172,17 @@ export class ApiKeys {
     for (const key of removed) this.options.usage.forget(key.id)
     for (const listener of this.#removedListeners) await listener()
     return removed
+  }
+
+  /**
+   * Removes the calling key itself, if the command line got it by a login in a browser.
+   * @throws {BerthError} `invalid_state` if it was created otherwise, or is the last key of an administrator
+   */
+  async removeLogin(id: number): Promise<KeyRecord> {
+    const record = getKey(await this.#readAll(), id)
+    if (!record.isLogin) throw conflict('invalid_state', 'this key was not created by a login of the command line')
+    await this.remove(administratorId, id)
+    return record
   }
 
   async #readAll(): Promise<Map<number, KeyRecord>> {

@@ -19,6 +19,8 @@ export interface KeyRecord {
   readonly createdAtMs: number
   /** Id of the key that created this key. Its rights always limit this key. 0: an administrator created this key. */
   readonly parentId: number
+  /** True if the command line got the key after a login in a browser. Such a key can delete itself. */
+  readonly isLogin?: true
 }
 
 /** Rights in the key's own record, without the limits of its creators. */

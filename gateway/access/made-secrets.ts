@@ -33,10 +33,10 @@ export class MadeSecrets {
   }
 
   /** Returns the Redis entry that remembers a secret. Store it in the transaction that creates the object `id`. */
-  marker(operationId: string, id: number, key: string): Required<KeyMarker> {
+  marker(operationId: string, id: number, key: string, lifetimeMs = keepMs): Required<KeyMarker> {
     const name = this.#nameOf(operationId)
     const made: CreatedSecret = { id, key: seal(this.#sealingKey, key, name) }
-    return { key: name, value: JSON.stringify(made), keepMs }
+    return { key: name, value: JSON.stringify(made), keepMs: lifetimeMs }
   }
 
   /** Finds the secret that an earlier attempt created, and extends its lifetime in the store. */
@@ -44,6 +44,17 @@ export class MadeSecrets {
     const name = this.#nameOf(operationId)
     const text = await client.getEx(name, { type: 'PX', value: keepMs })
     if (text === null) return undefined
+    return this.#open(text, name)
+  }
+
+  /** Returns the secret that an operation created, and forgets it. Only one of several concurrent callers gets it. */
+  async take(client: StoreClient, operationId: string): Promise<CreatedSecret | undefined> {
+    const name = this.#nameOf(operationId)
+    const text = await client.getDel(name)
+    return text === null ? undefined : this.#open(text, name)
+  }
+
+  #open(text: string, name: string): CreatedSecret {
     const { id, key } = JSON.parse(text) as CreatedSecret
     return { id, key: open(this.#sealingKey, key, name) }
   }

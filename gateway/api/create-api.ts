@@ -43,6 +43,7 @@ import { brandingRoutes } from './access/branding.js'
 import { panelSettingRoutes } from './access/panel-settings.js'
 import { callerRoute } from './access/caller.js'
 import { apiKeyRoutes } from './access/api-keys.js'
+import { cliLoginRoutes } from './access/cli-logins.js'
 import { auditLogRoutes } from './access/audit-logs.js'
 import { linkPages } from './sub-users/link-pages.js'
 import { subUserLoginRoutes } from './sub-users/sub-user-login.js'
@@ -263,6 +264,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...imageWriteRoutes(fleet),
     ...customImageRoutes({ fleet, customImages: more.customImages }),
     ...apiKeyRoutes({ keys: access.keys, time }),
+    ...cliLoginRoutes({ keys: access.keys, logins: access.cliLogins, time }),
     ...auditLogRoutes({ audit: access.audit, time }),
     ...subUserRoutes({
       subUsers: access.subUsers,

@@ -43,10 +43,12 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'two_factor_required',
       'confirmation_required',
       'confirmation_failed',
+      'cli_login_denied',
       'origin_not_allowed',
     ].map((code) => [code, 403]),
   ),
   not_found: 404,
+  cli_login_unknown: 404,
   ...Object.fromEntries(
     [
       'name_conflict',

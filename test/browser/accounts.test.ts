@@ -1,7 +1,11 @@
 import { expect } from 'chai'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import jsQR from 'jsqr'
 import { generateSync } from 'otplib'
 import type { Locator, Page } from 'playwright-core'
+import { startBerth } from '../support/cli/berth.js'
 import { makeAdmin } from '../support/gateway/browser.js'
 import { eventually, waitFor } from '../support/wait.js'
 import { failLogin, fillLogin, openLab, type PanelLab } from './panel-lab.js'
@@ -83,6 +87,34 @@ describe('users of the panel', () => {
     }
     await third.locator('#password').waitFor()
     for (const page of [first, second, third]) await page.context().close()
+  })
+
+  it('can confirm a login of the command line, which then has a key of the account', async () => {
+    const home = await mkdtemp(join(tmpdir(), 'btest-cli-login-'))
+    const page = await lab.logIn({ username: 'commanding' })
+    const login = startBerth(['login', lab.gateway.url, '--no-browser'], { HOME: home })
+    await waitFor(() => /type this code: \S+/.test(login.err()), { what: () => `a code in ${login.err()}` })
+    await lab.show(page, '/cli-login')
+    await page.locator('#cli-code').fill('BBBB-BBBB')
+    await page.getByRole('button', { name: 'Next', exact: true }).click()
+    await page.getByRole('alert').filter({ hasText: 'No login waits with this code' }).waitFor()
+    await page.locator('#cli-code').fill(/type this code: (\S+)/.exec(login.err())![1]!.toLowerCase())
+    await page.getByRole('button', { name: 'Next', exact: true }).click()
+    await page.getByText('Only confirm a login that you have started yourself').waitFor()
+    await page.locator('.kv').filter({ hasText: hostname() }).filter({ hasText: '127.0.0.1' }).waitFor()
+    expect(await page.locator('#cli-expiry').inputValue()).to.match(/^\d{4}-\d\d-\d\dT/)
+    await lab.picture(page, 'cli-login-wide')
+    await page.locator('#cli-rights').selectOption('all')
+    await page.getByRole('button', { name: 'Confirm the login', exact: true }).click()
+    await page.getByRole('status').filter({ hasText: 'The login was confirmed' }).waitFor()
+    const { code, err } = await login.ended
+    expect(code, err).to.equal(0)
+    const hosts = await startBerth(['host', 'list', '-q'], { HOME: home }).ended
+    expect(hosts.out, hosts.err).to.contain('host-a')
+    await lab.show(page, '/api')
+    await page.getByText(`berth on ${hostname()}`, { exact: true }).waitFor()
+    await page.context().close()
+    await rm(home, { recursive: true })
   })
 
   it('can add a passkey, and log in with it in place of the password or after it', async () => {

@@ -30,6 +30,7 @@ const pages: readonly (readonly [name: string, path: string])[] = [
   ['customers', '/sub-users'],
   ['customer', '/sub-users/{customer}'],
   ['keys', '/api'],
+  ['cli-login', '/cli-login'],
   ['webhooks', '/webhooks'],
   ['webhook', '/webhooks/{webhook}'],
   ['logs', '/logs'],

@@ -1,12 +1,13 @@
 import { expect } from 'chai'
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
 import { BerthTerminal, startBerth, type Ended, type Started } from '../support/cli/berth.js'
+import { Browser, makeAdmin, password } from '../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
@@ -242,6 +243,43 @@ describe('the command line', () => {
       const { code, err } = await runOwn(['login', gateway.url, '--name', 'wrong', '--key-file', '-'], 'wrong\n')
       expect(code).to.equal(4)
       expect(err).to.contain('(unauthorized)')
+      expect(await readFile(config(), 'utf8')).to.equal(before)
+    })
+
+    it('logs in through the panel, and deletes the key at the logout', async () => {
+      await makeAdmin(gateway, 'cli-admin')
+      const browser = new Browser(gateway)
+      await browser.login('cli-admin', password)
+      const { ended, err } = start(['login', gateway.url, '--name', 'web', '--no-browser'], own)
+      await waitFor(() => /type this code: \S+/.test(err()), { what: () => `a code in ${err()}` })
+      expect(err()).to.contain(`${gateway.url}/#/cli-login`)
+      const [, user_code] = /type this code: (\S+)/.exec(err())!
+      const body = { user_code, rights: 'all' }
+      expect((await browser.request('POST', '/cli-logins/approve', { body })).status).to.equal(201)
+      const { code, out } = await ended
+      expect(code, err()).to.equal(0)
+      expect(out).to.contain('The context web is stored')
+      const keyNames = async () => (await start(['api-key', 'list', '--columns', 'name'], own).ended).out
+      expect(await keyNames()).to.contain(`berth on ${hostname()}`)
+      const left = await runOwn(['logout'])
+      expect([left.code, left.out]).to.deep.equal([
+        0,
+        'Logged out. The context web was removed, and its API key was deleted.\n',
+      ])
+      expect((await berth('api-key', 'list', '--columns', 'name')).out).not.to.contain('berth on ')
+      expect((await runOwn(['host', 'list', '--context', 'web'])).code).to.equal(3)
+    })
+
+    it('ends with an error and stores nothing if the login is denied in the panel', async () => {
+      const before = await readFile(config(), 'utf8')
+      const { ended, err } = start(['login', gateway.url, '--name', 'denied', '--no-browser'], own)
+      await waitFor(() => /type this code: \S+/.test(err()), { what: () => `a code in ${err()}` })
+      const [, code = ''] = /type this code: (\S+)/.exec(err())!
+      expect((await berth('cli-login', 'deny', '--user-code', code)).code).to.equal(0)
+      const end = await ended
+      expect([end.code, end.err]).to.satisfy(
+        ([exit, text]: [number, string]) => exit === 4 && text.includes('(cli_login_denied)'),
+      )
       expect(await readFile(config(), 'utf8')).to.equal(before)
     })
 

@@ -14,7 +14,7 @@ import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
 import { nothingToChange, updatedAnswer } from '../guests/guest-settings.js'
 
-const fields = {
+export const keyFields = {
   name: Type.String({
     ...trimmed,
     minLength: 1,
@@ -52,14 +52,14 @@ const fields = {
   }),
 }
 const optionalFields = {
-  ip_whitelist: Type.Optional(fields.ip_whitelist),
-  scopes: Type.Optional(fields.scopes),
-  expires_at: Type.Optional(fields.expires_at),
-  disabled: Type.Optional(fields.disabled),
-  container_uuids: Type.Optional(fields.container_uuids),
+  ip_whitelist: Type.Optional(keyFields.ip_whitelist),
+  scopes: Type.Optional(keyFields.scopes),
+  expires_at: Type.Optional(keyFields.expires_at),
+  disabled: Type.Optional(keyFields.disabled),
+  container_uuids: Type.Optional(keyFields.container_uuids),
 }
-const CreateSchema = Type.Object({ name: fields.name, ...optionalFields })
-const UpdateSchema = Type.Object({ name: Type.Optional(fields.name), ...optionalFields })
+const CreateSchema = Type.Object({ name: keyFields.name, ...optionalFields })
+const UpdateSchema = Type.Object({ name: Type.Optional(keyFields.name), ...optionalFields })
 type UpdateBody = Static<typeof UpdateSchema>
 
 const UpdateRowSchema = Type.Object({
@@ -183,7 +183,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
       handle: async (context) => {
         const { caller, params, body } = context
         const record = await keys.update(callerIdOf(caller), params.id, parseFields(body, time))
-        const sent = Object.keys(body).filter((name) => name in fields)
+        const sent = Object.keys(body).filter((name) => name in keyFields)
         context.audit({ target: record.name, detail: `id ${record.id}, set ${sent.join(', ') || 'nothing'}` })
         const message = sent.length > 0 ? 'API key updated' : nothingToChange
         const { data: ignored } = updatedAnswer(message, body, UpdateSchema)
@@ -215,7 +215,7 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
 }
 
 /** @throws {BerthError} `insufficient_scope` if the caller is neither a key nor a full administrator */
-function callerIdOf(caller: Principal): number {
+export function callerIdOf(caller: Principal): number {
   if (caller.kind === 'key') return caller.keyId
   if (caller.kind === 'session' && isUnbounded(caller) && coversScope(caller.scopes, everything)) return administratorId
   throw new BerthError('forbidden', 'insufficient_scope', 'only full administrators and API keys can manage API keys')
@@ -264,7 +264,7 @@ function listRow({ record, use }: ListedKey, time: TimeFormat): ListRow {
   }
 }
 
-function describeGrant(record: KeyRecord): string {
+export function describeGrant(record: KeyRecord): string {
   const bound = record.containerUuids.length === 0 ? '' : `, ${record.containerUuids.length} containers`
   const scopes = record.scopes.join(' ')
   return `scopes ${scopes.length > 200 ? `${scopes.slice(0, 200)} …` : scopes || 'none'}${bound}`

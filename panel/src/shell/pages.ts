@@ -90,6 +90,7 @@ export const routes = {
   '/sub-users': page(() => import('../pages/customers/Customers.svelte')),
   '/sub-users/:id': page(() => import('../pages/customers/CustomerPage.svelte')),
   '/api': page(() => import('../pages/keys/Keys.svelte')),
+  '/cli-login': page(() => import('../pages/keys/CliLogin.svelte')),
   '/webhooks': page(() => import('../pages/webhooks/Webhooks.svelte')),
   '/webhooks/:id': page(() => import('../pages/webhooks/WebhookPage.svelte')),
   '/activity': page(() => import('../pages/Activity.svelte')),

@@ -79,10 +79,10 @@ describe('field values that differ from the schema in type or notation', () => {
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // Keys have five restricting fields and sub-users seven, each in two routes, which makes 24. The other ten are
+    // Keys have five restricting fields and sub-users seven, each in two routes, which makes 24. The other eleven are
     // firewall rules of containers and of four kinds of creations, two fields of the access policy, WebSSH origins, a
-    // field of administrators, and a host's public address.
-    expect(restricting).to.equal(34)
+    // field of administrators, a host's public address, and the expiry of a key for the command line.
+    expect(restricting).to.equal(35)
   })
 
   describe('in the restrictions of a key', () => {

@@ -75,6 +75,7 @@ export const changes = {
   'change.apikey.create': 'API key created',
   'change.apikey.update': 'API key changed',
   'change.apikey.delete': 'API key deleted',
+  'change.clilogin.deny': 'Login of the command line denied',
   'change.host.create': 'Host added',
   'change.host.update': 'Host changed',
   'change.host.delete': 'Host removed',

@@ -64,6 +64,9 @@ export const errors = {
   'error.ip_not_allowed': 'This request is not allowed from your IP address.',
   'error.key_disabled': 'The API key is disabled.',
   'error.key_expired': 'The API key has expired.',
+  'error.cli_login_unknown':
+    'No login waits with this code. Check the code, or run berth login again: a code is valid for ten minutes.',
+  'error.cli_login_denied': 'The login was denied in the panel.',
   'error.login_expired': 'The login took too long. Start again.',
   'error.login_failed': 'Name, password or code is wrong.',
   'error.memory_in_use': 'The guest uses more memory than the new limit.',

@@ -76,6 +76,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.apikey.create': '创建密钥',
   'change.apikey.update': '修改密钥',
   'change.apikey.delete': '删除密钥',
+  'change.clilogin.deny': '拒绝命令行登录',
   'change.host.create': '添加主机',
   'change.host.update': '修改主机',
   'change.host.delete': '移除主机',

@@ -64,6 +64,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.ip_not_allowed': '不允许从您的地址执行此操作。',
   'error.key_disabled': 'API 密钥已停用。',
   'error.key_expired': 'API 密钥已过期。',
+  'error.cli_login_unknown': '没有等待此代码的登录。请检查代码，或重新运行 berth login：代码十分钟内有效。',
+  'error.cli_login_denied': '该登录已在面板中被拒绝。',
   'error.login_expired': '已超时，请重新登录。',
   'error.login_failed': '用户名、密码或验证码错误。',
   'error.memory_in_use': '实例占用的内存超过该值。',
