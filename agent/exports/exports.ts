@@ -7,13 +7,14 @@ import { parseUuid } from '../guests/create/parse-create.js'
 import { refuseDeleted } from '../guests/deletion/plan-deletion.js'
 import { refuseNotOwned } from '../guests/moves/change-ownership.js'
 import type { GuestRecord } from '../guests/record/record.js'
+import { manifestName } from '../images/sources/container-export.js'
 import { takeHidden } from '../guests/snapshots/snapshot-space.js'
 import { exportPrefix, isExportSnapshot } from '../guests/snapshots/snapshots.js'
 import { whileFrozen } from '../guests/snapshots/while-frozen.js'
 import { checkFree } from '../storage/room.js'
 import type { PoolCapacity } from '../storage/pool.js'
 import { compressHead, compressions, tarEntry, type Compression } from './archive-head.js'
-import { makeManifest, manifestName, rootName } from './manifest.js'
+import { makeManifest, rootName } from './manifest.js'
 
 export interface ExportsParts {
   readonly context: GuestContext

@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { stoppedGuest } from '../../test/support/guests/inserted-guest.js'
 import { documentDefaults, type GuestRecord } from '../guests/record/record.js'
 import { compressHead, compressions, tarEntry } from './archive-head.js'
-import { makeManifest, manifestName, parseManifest } from './manifest.js'
+import { manifestName } from '../images/sources/container-export.js'
+import { makeManifest, parseManifest } from './manifest.js'
 
 const rule = {
   id: 'r1',

@@ -3,10 +3,9 @@ import { Clean, Value } from 'typebox/value'
 import { BerthError } from '../../shared/errors.js'
 import { limits as ranges } from '../../shared/guest-rules.js'
 import type { Range } from '../../shared/field-checks.js'
+import { manifestName } from '../images/sources/container-export.js'
 import type { GuestRecord } from '../guests/record/record.js'
 
-/** Name of the manifest, which is the first file of an archive. */
-export const manifestName = 'berth-export.json'
 /** Directory of an archive that contains the root file system. */
 export const rootName = 'rootfs'
 export const manifestFormat = 'berth-guest-export'

@@ -1,6 +1,7 @@
 import { mkdtemp, open, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { manifestName, parseManifest, type ExportManifest } from '../exports/manifest.js'
+import { parseManifest, type ExportManifest } from '../exports/manifest.js'
+import { manifestName } from '../images/sources/container-export.js'
 import { runPerl } from '../host/process/process.js'
 import { compressionOption } from '../images/sources/unpack.js'
 

@@ -62,10 +62,10 @@ function machineName(host: string): string {
 }
 
 /** Asks the gateway until the login is answered. A gateway that is unreachable for a moment does not end the login. */
-async function waitForKey(client: BerthClient, begun: BegunLogin, { nowMs }: Surroundings): Promise<string> {
+async function waitForKey(client: BerthClient, begun: BegunLogin, surroundings: Surroundings): Promise<string> {
   const { device_code, interval, expires_in: seconds } = begun
-  const endMs = nowMs() + seconds * 1000
-  while (nowMs() < endMs) {
+  const endMs = surroundings.nowMs() + seconds * 1000
+  while (surroundings.nowMs() < endMs) {
     await delay(Math.max(1, interval) * 1000)
     const key = await poll(client, device_code)
     if (key !== undefined) return key

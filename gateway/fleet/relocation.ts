@@ -1,7 +1,7 @@
 import { GuestEvacuator, type GuestEvacuatorOptions } from './evacuation/guest-evacuator.js'
 import { GuestMover, type GuestMoverOptions } from './moves/guest-mover.js'
 import { MoveDecider, type MoveDeciderOptions } from './moves/move-decider.js'
-import { OldCopies, type OldCopiesOptions } from './moves/old-copies.js'
+import { OldCopies, type OldCopiesOptions } from './evacuation/old-copies.js'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './moves/owner-confirmations.js'
 
 /** The parts that bring guests to other hosts: by a move, or from a backup if their host has failed. */

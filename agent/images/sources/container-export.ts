@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, chown, lstat, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { manifestName } from '../../exports/manifest.js'
 
 /*
  * This module finds the root filesystem in an unpacked archive that contains further files of a container format. Links
  * in the tree are harmless, because no program uses the tree at this time, and lstat(2) and rename(2) follow no links.
  */
+
+/** Name of the manifest in exports of Berth. It is the first file of the archive. */
+export const manifestName = 'berth-export.json'
 
 /** Returns a random name that no archive contains. */
 const temporaryName = (): string => `.berth-${randomBytes(8).toString('hex')}`

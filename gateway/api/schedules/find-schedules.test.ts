@@ -6,8 +6,10 @@ import { findSchedules, type ScheduleKind } from './find-schedules.js'
 
 const lastRunMs = 1_700_000_000_000
 const viewOf = (guest: Partial<Guest>): GuestView => ({ hostId: 'h', guest: Guest.fromPartial(guest) }) as GuestView
-const task = (fields: Partial<Operation>): OperationView =>
-  ({ hostId: 'h', operation: Operation.fromPartial({ createdAtMs: lastRunMs + 5, ...fields }) }) as OperationView
+const task = (fields: Partial<Operation>): OperationView => ({
+  hostId: 'h',
+  operation: Operation.fromPartial({ createdAtMs: lastRunMs + 5, ...fields }),
+})
 const find = (guests: GuestView[], known?: OperationView, kinds: readonly ScheduleKind[] = ['backup', 'snapshot']) =>
   findSchedules(guests, { latestOperation: () => known }, kinds)
 

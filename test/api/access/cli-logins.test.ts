@@ -27,7 +27,7 @@ describe('logins of the command line through the panel', () => {
   const begin = async (machine = 'laptop'): Promise<Begun> => {
     const { status, body, text } = await gateway.request('POST', '/cli-logins', { key: '', body: { machine } })
     expect(status, text).to.equal(201)
-    return body.data as unknown as Begun
+    return body.data as Begun
   }
   const poll = ({ device_code }: Pick<Begun, 'device_code'>): Promise<Reply> =>
     gateway.request('POST', '/cli-logins/poll', { key: '', body: { device_code } })

@@ -1,9 +1,9 @@
 import { BerthError, conflict } from '../../shared/errors.js'
 import { RateLimit, rateLimited } from '../../shared/rate-limit.js'
 import { sourceOf } from '../../shared/source-address.js'
-import { createToken, digestToken, isToken } from '../accounts/session-secret.js'
+import { createToken, digestToken, isToken } from './session-secret.js'
 import type { Store, StoreClient } from '../store/store.js'
-import type { ApiKeys, CreatedKey } from './api-keys.js'
+import type { ApiKeys, CreatedKey } from '../access/api-keys.js'
 import { createUserCode, digestUserCode } from './user-code.js'
 
 /** Time in ms for confirming a login of the command line. */

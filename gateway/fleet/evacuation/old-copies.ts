@@ -1,13 +1,13 @@
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict, notFound } from '../../../shared/errors.js'
-import type { EvacuationStore } from '../evacuation/evacuation-store.js'
+import type { EvacuationStore } from './evacuation-store.js'
 import type { HostState } from '../host-state.js'
 import type { DeleteCopyRequest, OldCopy } from '../move-contract.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import { requireFeature } from '../require-feature.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
-import type { MoveStore } from './move-store.js'
+import type { MoveStore } from '../moves/move-store.js'
 
 export interface OldCopiesOptions {
   readonly view: FleetState
