@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
 import { expect } from 'chai'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import { Changes } from '../state/changes.js'
@@ -15,6 +16,7 @@ class Watcher extends EventEmitter {
   /** Lines `REVISION ID=REVISION OF THE TEMPLATE, complete COMPLETE REVISION`. */
   readonly received: string[] = []
   isSlow = false
+  isUnreadable = false
 
   constructor() {
     super()
@@ -22,6 +24,7 @@ class Watcher extends EventEmitter {
     const template: WatchKind = {
       list: () => [],
       find: (id) => {
+        if (this.isUnreadable) throw new Error('the journal cannot be read')
         const revision = this.#revisions.get(id)
         return revision ? { revision, event: { $case: 'template', value: { id, revision } as never } } : undefined
       },
@@ -90,6 +93,17 @@ describe('a watch of a host', () => {
       '5 d=5, complete 2',
       '6 b=6, complete 6',
     ])
+  })
+
+  it('ends with an error after a failure, so that the watcher gets the whole state again', async () => {
+    const watcher = new Watcher()
+    let error: unknown
+    watcher.on('error', (failure) => (error = failure))
+    watcher.isUnreadable = true
+    watcher.change('a')
+    await turn()
+    expect(error).to.include({ code: status.INTERNAL })
+    expect(watcher.received).to.deep.equal([])
   })
 
   it('sends a slow watcher the removal of an entity, but not the earlier changes of this entity', async () => {

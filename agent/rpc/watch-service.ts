@@ -76,7 +76,7 @@ class WatchStream {
     } catch (error) {
       this.#close()
       this.source.failed(error)
-      this.call.destroy(toServiceError(error, 'watch the host'))
+      this.call.emit('error', toServiceError(error, 'watch the host')) // grpc-js sends no status after `destroy`
     }
   }
 
