@@ -44,7 +44,7 @@ export function outputOptions(options: GlobalOptions, command: string, width: nu
   const form = outputForms.find((one) => one === wanted)
   if (form === undefined) throw usageError(`-o: ${options.output} must be one of ${outputForms.join(', ')}`)
   if (options.jq !== undefined && (form !== 'json' || options.quiet))
-    throw usageError('--jq: filters JSON, so it cannot be combined with -q or another form')
+    throw usageError('--jq: filters JSON, so it cannot be combined with -q or another output form')
   if (options.jq !== undefined) checkFilter(options.jq)
   return { form, isQuiet: options.quiet ?? false, columns: options.columns, width, command, jq: options.jq }
 }

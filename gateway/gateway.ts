@@ -219,7 +219,7 @@ async function startParts(
     lingerMs: () => (gateways.isRemoved ? 0 : lingerMs),
   }
   onClose(() => leave(leaving, () => (closing = true)))
-  log.info({ url: server.url, version }, 'gateway started')
+  log.info({ url: server.url, version }, 'the gateway has started')
 }
 
 interface LeavingParts {

@@ -37,7 +37,7 @@ describe('an error that crosses gRPC', () => {
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
       'agent_error',
-      'the request failed on the host: set firewall; the earlier settings stay in effect',
+      'the host could not carry out "set firewall": see the log of its agent; the earlier settings stay in effect',
     ])
   })
 

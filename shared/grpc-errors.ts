@@ -98,7 +98,12 @@ export function fromServiceError(error: unknown, { step, left }: { step: string;
   if (kind && code) return passedError(kind, code, error)
   if (unanswered.has(error.code)) return new UnansweredError(left, error)
   const undone = readText(error, 'berth-undone', /^1$/) ? '; the earlier settings stay in effect' : ''
-  return new BerthError('internal', 'agent_error', `the request failed on the host: ${step}${undone}`, { cause: error })
+  return new BerthError(
+    'internal',
+    'agent_error',
+    `the host could not carry out "${step}": see the log of its agent${undone}`,
+    { cause: error },
+  )
 }
 
 /** Refusals with the status PERMISSION_DENIED that concern the guest, not the gateway. */

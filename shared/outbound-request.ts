@@ -130,7 +130,8 @@ export class OutboundClient {
 
   /** Aborts all requests in progress. */
   close(): void {
-    for (const exchange of this.#exchanges) exchange.fail(new OutboundError('client_closed', 'the client was closed'))
+    for (const exchange of this.#exchanges)
+      exchange.fail(new OutboundError('client_closed', 'the HTTP client was closed'))
     this.#http.destroy()
     this.#https.destroy()
   }

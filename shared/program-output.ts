@@ -52,7 +52,8 @@ export class ProgramOutputReader {
     this.#head.push(byte)
     if (this.#head.length < headBytes) return
     const [output = 0, ...length] = this.#head.splice(0)
-    if (output !== 1 && output !== 2) throw new RangeError(`unknown output of a program: ${output}`)
+    if (output !== 1 && output !== 2)
+      throw new RangeError(`the data of a program has an unknown output number: ${output}`)
     this.#output = output
     this.#left = Buffer.from(length).readUIntBE(0, headBytes - 1)
   }

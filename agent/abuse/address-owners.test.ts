@@ -9,7 +9,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the guest that owned an address at a given time', () => {
-  it('is the first owner that the agent knew, for any time after the creation of that owner', () => {
+  it('is the first owner that the agent recorded if the time is after the creation of that guest', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])

@@ -44,7 +44,7 @@ describe('stored alerts', () => {
     expect(left()).to.have.members(['90', '89', '0'])
   })
 
-  it('are deleted if there are too many, beginning with the oldest alert', () => {
+  it('are deleted, oldest first, if their number exceeds the limit', () => {
     for (const days of [3, 1, 4, 0, 2]) put(`${days}`, days)
     alerts.prune(nowMs - 90 * dayMs, 2)
     expect(left()).to.have.members(['0', '1'])

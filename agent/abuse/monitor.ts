@@ -251,7 +251,7 @@ export class AbuseMonitor {
     if (alert.severity !== known?.severity)
       context.log.warn(
         { guest: record.uuid, type: alert.type, severity: alert.severity, detail: alert.detail },
-        'abuse detected',
+        'abuse by a guest was detected',
       )
   }
 

@@ -67,13 +67,13 @@ function judgeOne({ target, port, guesses, nowMs }: Guesses, { brute_force: leve
   ]
   const severity = levelOf(['high', two >= levels.high], ['medium', minute >= levels.medium])
   if (severity === undefined) return []
-  const detail = `${minute} short logins at ${target} port ${port} within 60 s, ${two} within 120 s`
+  const detail = `${minute} short login connections to ${target}, port ${port}, within 60 s, ${two} within 120 s`
   return [{ type: 'brute_force', severity, target, port, detail }]
 }
 
 function judgeMany(port: number, targets: number, { brute_force: levels }: Thresholds): Finding | undefined {
   const severity = levelOf(['critical', targets >= levels.critical_targets], ['high', targets >= levels.high_targets])
   if (severity === undefined) return undefined
-  const detail = `short logins at ${targets} targets, port ${port}, within 300 s`
+  const detail = `short login connections to ${targets} targets, port ${port}, within 300 s`
   return { type: 'brute_force', severity, target: '*', port, detail }
 }

@@ -27,7 +27,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   const isStill = recentRows(mail, nowMs, 60).length > 0
   if (severity === undefined || !isStill) return []
   const [target = '*'] = targets.size === 1 ? targets : ['*']
-  const detail = `${flows} mails to ${targets.size} servers within 10 min, to ${hourly} within an hour`
+  const detail = `${flows} mails to ${targets.size} servers within 10 min, and mails to ${hourly} servers within an hour`
   return [{ type: 'spam', severity, target, port: 25, detail }]
 }
 

@@ -88,6 +88,10 @@ const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missi
 /** Changes the error "target full" to "host full": a restore only reads from the target, so the host's disk is full. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
-    throw new BerthError('exhausted', 'storage_full', 'not enough space for the backup')
+    throw new BerthError(
+      'exhausted',
+      'storage_full',
+      'the storage pool of the host does not have enough space to fetch the backup',
+    )
   throw error
 }

@@ -22,7 +22,7 @@ const rules: readonly Rule[] = [
   {
     says: ['wrong password or no key found'],
     code: 'backup_password_wrong',
-    message: 'the data on the target is encrypted with another password',
+    message: 'the data on the target is encrypted with another password than the one of this backup target',
     final: true,
   },
   {
@@ -121,7 +121,11 @@ const rules: readonly Rule[] = [
   },
 ]
 
-const unknown: Rule = { says: [''], code: 'backup_target_failed', message: 'the target reported an error' }
+const unknown: Rule = {
+  says: [''],
+  code: 'backup_target_failed',
+  message: 'the backup target reported an error: see the log of the agent',
+}
 
 const patterns = new Map(rules.map((rule) => [rule, new RegExp(rule.says.join('|'), 'i')]))
 

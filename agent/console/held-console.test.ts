@@ -156,7 +156,7 @@ describe('a resumable console', () => {
     held.close()
   })
 
-  it('replays all output to a user with an empty screen, and reports how many bytes the user already had', () => {
+  it('replays all stored output if the user’s screen is empty, and reports how many bytes the user has received', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

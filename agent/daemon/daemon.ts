@@ -140,7 +140,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   tls.onMoved(({ hostId }) => log.info({ host: hostId }, 'the host joined again; earlier connections are closed'))
   log.info(
     { host: tls.identity().hostId, listen: config.listen, guests: domain.context.store.list().length },
-    'agent ready',
+    'the agent is ready',
   )
   return { domain, tls }
 }

@@ -30,7 +30,7 @@ export class GuestMachines {
   /** Returns the guest's driver. @throws if the host has no such driver, for example after a change of configuration */
   driverOf({ spec: { virtualization } }: GuestRecord): Driver {
     const driver = this.findDriver(virtualization)
-    if (!driver) throw new Error(`no ${virtualization} driver on this host`)
+    if (!driver) throw new Error(`this host has no driver for guests with the virtualization ${virtualization}`)
     return driver
   }
 

@@ -183,7 +183,7 @@ describe('the usage history', () => {
     ])
   })
 
-  it('has a gap instead of zeros if two readings are too close to each other', async () => {
+  it('has a gap instead of zeros if two readings follow each other too quickly', async () => {
     await lab.minutes(2)
     lab.nowMs += minuteMs - 2
     lab.history.look()

@@ -103,7 +103,11 @@ async function find(
 async function checkRoom({ sizeBytes }: RemoteFile, parts: FetchParts): Promise<void> {
   const neededBytes = sizeBytes * (1 + unpackedRatio)
   if (neededBytes > (await parts.readFreeBytes()))
-    throw new BerthError('exhausted', 'storage_full', `not enough space for the unpacked image of ${sizeBytes} bytes`)
+    throw new BerthError(
+      'exhausted',
+      'storage_full',
+      `the storage pool of the host does not have enough space for the unpacked image of ${sizeBytes} bytes`,
+    )
 }
 
 function fileOf({ directory }: Pick<FetchParts, 'directory'>, id: string): string {

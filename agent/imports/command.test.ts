@@ -20,7 +20,7 @@ const command = moduleUrl('agent/imports/command.ts')
 const source = { path: '/srv/rootfs' }
 const spec = GuestSpec.create({ importId: id })
 
-describe('berth-agent import of a container that waits for a gateway', () => {
+describe('berth-agent import while it waits for a gateway', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-import-'))
   const changes = new Changes(openDatabase(':memory:'))
   const store = new ImportStore(changes)
@@ -64,7 +64,7 @@ describe('berth-agent import of a container that waits for a gateway', () => {
     return { code: (await ended)[0], out, err }
   }
 
-  it('prints the id at its begin and after Ctrl-C, and continues', async () => {
+  it('prints the id of the import at the start and after Ctrl-C, which does not cancel the import', async () => {
     const { code, out, err } = await runInterrupted()
     expect(code).to.equal(130)
     expect(out).to.match(/^name +web1$/m)
@@ -73,15 +73,15 @@ describe('berth-agent import of a container that waits for a gateway', () => {
     expect(store.find(id)?.state).to.equal('waiting')
   })
 
-  it('is followed by a repeated command, which does not print a plan that is not carried out', async () => {
+  it('follows the same import if the command is repeated, and prints no second plan', async () => {
     const { out } = await runInterrupted()
     expect(out)
       .to.match(new RegExp(`^import ${id}$`, 'm'))
-      .and.contain('being imported already')
+      .and.contain('already being imported')
     expect(out).not.to.match(/^name /m)
   })
 
-  it('is canceled by its id, also repeatedly, but not after a gateway has ordered the guest', async () => {
+  it('cancels an import by its id, unless a gateway has already ordered the guest', async () => {
     for (let time = 0; time < 2; time++) {
       await cancel(id)
       expect(store.find(id)).to.include({ state: 'refused', message: 'the import was canceled' })

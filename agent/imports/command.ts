@@ -42,7 +42,11 @@ export async function importContainer(
 ): Promise<void> {
   if (options.cancel !== undefined) return cancelImport(runDir, options.cancel)
   if (kind === undefined || container === undefined)
-    throw new BerthError('invalid', 'missing_field', 'name the kind and the container, or use --cancel ID')
+    throw new BerthError(
+      'invalid',
+      'missing_field',
+      'the arguments kind and container are required, unless --cancel ID is used',
+    )
   const body = requestOf(kind, container, options)
   if (options.dryRun) {
     const { plan } = await callImports<{ plan: ImportPlan }>(runDir, { method: 'POST', path: '/plan', body })
@@ -52,12 +56,14 @@ export async function importContainer(
   const { id, plan } = await callImports<BegunImport>(runDir, { method: 'POST', path: '/imports', body })
   const begun = plan
     ? planTable(plan)
-    : 'These files are being imported already. The options of this command are ignored.\n'
+    : 'These files are already being imported, so the options of this command are ignored.\n'
   process.stdout.write(`${begun}\nimport ${id}\n`)
   process.once('SIGINT', () => leave(id))
   const { guest } = await follow(runDir, id)
   console.log(
-    guest ? `imported as ${guest.name}: id ${guest.id}, uuid ${guest.uuid}` : 'imported; the guest was deleted',
+    guest
+      ? `imported as ${guest.name}: id ${guest.id}, uuid ${guest.uuid}`
+      : 'the import has ended, but the guest was deleted afterwards',
   )
 }
 
@@ -69,7 +75,9 @@ async function cancelImport(runDir: string, id: string): Promise<void> {
 
 /** Ends the command, but not the import. */
 function leave(id: string): void {
-  console.error(`import ${id} continues; while it waits for a gateway, berth-agent import --cancel ${id} cancels it`)
+  console.error(
+    `import ${id} continues in the agent; to cancel it while it waits for a gateway: berth-agent import --cancel ${id}`,
+  )
   process.exit(interruptedCode)
 }
 
@@ -111,8 +119,9 @@ async function follow(runDir: string, id: string): Promise<ImportProgress> {
     const progress = await callImports<ImportProgress>(runDir, { method: 'GET', path: `/imports/${id}` })
     const { state, stage, message } = progress
     if (state === 'done') return progress
-    if (state === 'failed') throw new BerthError('conflict', 'import_failed', message || 'the import failed')
-    const text = state === 'waiting' ? 'waiting for a gateway that reserves the name' : stage || 'queued'
+    if (state === 'failed')
+      throw new BerthError('conflict', 'import_failed', message || 'the import failed: see the log of the agent')
+    const text = state === 'waiting' ? 'waiting for a gateway to reserve the name of the guest' : stage || 'queued'
     if (text !== shown) console.log(text)
     shown = text
     await delay(lookEveryMs)

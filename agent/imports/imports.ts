@@ -84,7 +84,10 @@ export class Imports implements GuestImports {
     const same = open.find(({ source }) => source.path === plan.source.path)
     if (same) return { id: same.id }
     if (open.length >= mostImports)
-      throw conflict('resource_exhausted', `at most ${mostImports} imports can run: wait for the end of others`)
+      throw conflict(
+        'resource_exhausted',
+        `at most ${mostImports} imports can run at the same time: wait until one of them has ended`,
+      )
     const id = randomUUID()
     const { name, spec, source, usedBytes } = plan
     this.store.add({ id, name, source: { ...source, usedBytes }, spec: { ...spec, importId: id } })
@@ -120,7 +123,7 @@ export class Imports implements GuestImports {
 
   order(id: string): void {
     if (this.store.find(id)?.state !== 'waiting')
-      throw invalidField('import_id', 'import_id: no such import waits on this host')
+      throw invalidField('import_id', 'import_id: this host has no waiting import with this id')
     this.store.order(id)
   }
 

@@ -26,13 +26,13 @@ export function parseImportRequest(text: string): ImportRequest {
   if (Value.Check(schema, value)) return value
   const [first] = Value.Errors(schema, value)
   const field = first?.instancePath.replace(/^\//, '') || 'request'
-  throw invalidField(field, `${field}: is not valid`)
+  throw invalidField(field, `${field}: has an invalid value`)
 }
 
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw invalidField('request', 'request: is not JSON')
+    throw invalidField('request', 'request: must be JSON')
   }
 }

@@ -35,8 +35,8 @@ function codeOf(act: () => unknown): string {
   return 'accepted'
 }
 
-describe('the guest that replaces a container', () => {
-  it('has its name and limits, and a port for SSH', () => {
+describe('the planned guest for an imported container', () => {
+  it('has the name and the limits of the container, and a port mapping for SSH', () => {
     const { name, spec, notes } = plan()
     expect(name).to.equal('web1')
     expect(spec.limits).to.include({ vcpuMilli: 2000, ramMb: 2048, diskGb: 10 })
@@ -54,26 +54,26 @@ describe('the guest that replaces a container', () => {
     expect([spec.start, notes]).to.deep.equal([false, []])
   })
 
-  it('has the values that the operator chooses', () => {
+  it('has the name, limits and start option that the operator chooses', () => {
     const { name, spec } = plan({}, { name: 'web2', vcpu: 0.5, ramMb: 64, diskGb: 5, start: true })
     expect([name, spec.start]).to.deep.equal(['web2', true])
     expect(spec.limits).to.include({ vcpuMilli: 500, ramMb: 64, diskGb: 5 })
   })
 
-  it('has usual limits if the container has none, and a disk that is larger than its files', () => {
+  it('has default limits, and a disk larger than its files, if the container has no limits', () => {
     const { vcpuMilli: _cpu, ramMb: _ram, diskBytes: _disk, ...unlimited } = foreign
     const { spec, notes } = planGuest(unlimited, {}, facts)
     expect(spec.limits).to.include({ vcpuMilli: 1000, ramMb: 1024, diskGb: 4 })
     expect(notes.map(({ part }) => part)).to.deep.equal(['processors', 'memory', 'disk'])
   })
 
-  it('has a disk that is much larger than an archive', () => {
+  it('has a disk several times as large as the archive from which it is imported', () => {
     const { diskBytes: _disk, ...unlimited } = foreign
     const { spec } = planGuest(unlimited, {}, { ...facts, usedBytes: gib, isArchive: true })
     expect(spec.limits?.diskGb).to.equal(6)
   })
 
-  it('has the nearest possible limits', () => {
+  it('has the nearest permitted limits if the limits of the container are out of range', () => {
     const { spec, notes } = plan({ vcpuMilli: 10, ramMb: 2 ** 40 })
     expect(spec.limits).to.include({ vcpuMilli: 50, ramMb: 4_194_304 })
     expect(notes.map(({ part }) => part)).to.deep.equal(['processors', 'memory'])
@@ -81,7 +81,7 @@ describe('the guest that replaces a container', () => {
 
   const range = { protocol: 'tcp', hostIp: '', hostPort: 20_000, containerPort: 80, length: 3 } as const
 
-  it('keeps free ports of the host', () => {
+  it('keeps the host ports of the container if they are free', () => {
     const { spec, notes } = plan({
       mappings: [
         { ...range, containerPort: 21 },
@@ -93,7 +93,7 @@ describe('the guest that replaces a container', () => {
     expect(notes).to.deep.equal([])
   })
 
-  it('gets other ports than those in use, and all addresses in place of one that the host lacks', () => {
+  it('gets other host ports if its ports are in use, and maps them on all addresses if the host lacks its address', () => {
     const mapping = { ...range, hostIp: '198.51.100.1' }
     const { spec, notes } = plan({ mappings: [mapping] }, {}, { isFree: () => false })
     expect(spec.portMappings[0]).to.include({ hostIp: '', hostPort: 0, hostPortEnd: 0, containerPortEnd: 82 })
@@ -101,7 +101,7 @@ describe('the guest that replaces a container', () => {
   })
 
   for (const [name, container, choices, code] of [
-    ['a container with a refusal', { refusal: 'it is running' }, {}, 'import_refused'],
+    ['a container that cannot be imported', { refusal: 'it is running' }, {}, 'import_refused'],
     ['a name that leads out of a directory', { name: '../etc' }, {}, 'invalid_field name'],
     ['a name that is a number', { name: '100' }, {}, 'invalid_field name'],
     ['a chosen name with a line break', {}, { name: 'a\nb' }, 'invalid_field name'],
@@ -110,5 +110,5 @@ describe('the guest that replaces a container', () => {
     ['half a megabyte of memory', {}, { ramMb: 0.5 }, 'invalid_field ram'],
     ['no processors', {}, { vcpu: 0 }, 'invalid_field vcpu'],
   ] as const)
-    it(`cannot have ${name}`, () => expect(codeOf(() => plan(container, choices))).to.equal(code))
+    it(`is refused for ${name}`, () => expect(codeOf(() => plan(container, choices))).to.equal(code))
 })

@@ -90,7 +90,10 @@ function planLimits(
 function planVcpu({ vcpuMilli }: ForeignContainer, { vcpu }: ImportChoices, notes: ImportNote[]): number {
   if (vcpu !== undefined) return checkInteger('vcpu', Math.round(vcpu * 1000), ranges.vcpuMilli)
   if (vcpuMilli === undefined)
-    notes.push({ part: 'processors', reason: 'the container has no limit, and the guest gets 1: set it with --vcpu' })
+    notes.push({
+      part: 'processors',
+      reason: 'the container has no processor limit, so the guest gets 1 processor: choose the number with --vcpu',
+    })
   return clamp({ part: 'processors', value: vcpuMilli ?? usual.vcpuMilli, range: ranges.vcpuMilli }, notes)
 }
 
@@ -99,7 +102,7 @@ function planRam({ ramMb: own }: ForeignContainer, { ramMb }: ImportChoices, not
   if (own === undefined)
     notes.push({
       part: 'memory',
-      reason: `the container has no limit, and the guest gets ${usual.ramMb} MB: set it with --ram`,
+      reason: `the container has no memory limit, so the guest gets ${usual.ramMb} MB: choose the size with --ram`,
     })
   return clamp({ part: 'memory', value: own ?? usual.ramMb, range: ranges.ramMb }, notes)
 }
@@ -115,7 +118,7 @@ function planDisk(
   if (diskGb === undefined && diskBytes === undefined)
     notes.push({
       part: 'disk',
-      reason: `the container has no limit, and the guest gets ${needed} GB: set it with --disk`,
+      reason: `the container has no disk limit, so the guest gets ${needed} GB: choose the size with --disk`,
     })
   const own = diskBytes === undefined ? needed : Math.ceil(diskBytes / gib)
   const size =
@@ -135,7 +138,8 @@ interface Clamped {
 
 function clamp({ part, value, range: { min, max } }: Clamped, notes: ImportNote[]): number {
   const clamped = Math.min(max, Math.max(min, value))
-  if (clamped !== value) notes.push({ part, reason: `a guest can have ${min} to ${max}, and gets ${clamped}` })
+  if (clamped !== value)
+    notes.push({ part, reason: `the value must be from ${min} to ${max}, so the guest gets ${clamped}` })
   return clamped
 }
 
@@ -145,7 +149,7 @@ type WireMapping = GuestSpec['portMappings'][number]
 function planMappings(foreign: ForeignContainer, facts: ImportFacts, notes: ImportNote[]): WireMapping[] {
   const all = foreign.mappings.slice(0, ranges.portMappings.max)
   if (all.length < foreign.mappings.length)
-    notes.push({ part: 'port mappings', reason: `a guest can have at most ${all.length}` })
+    notes.push({ part: 'port mappings', reason: `a guest can have at most ${all.length}: the others are left out` })
   const mappings = all.map((mapping) => planMapping(mapping, facts, notes))
   const hasSsh = all.some(({ protocol, containerPort }) => protocol === 'tcp' && containerPort === sshPort)
   return hasSsh ? mappings : [...mappings, { ...noMapping, containerPort: sshPort, description: 'ssh' }]
@@ -166,10 +170,16 @@ function planMapping(foreign: ForeignMapping, facts: ImportFacts, notes: ImportN
   const hostIp = foreign.hostIp === '' || facts.hasAddress(foreign.hostIp) ? foreign.hostIp : ''
   const part = `${protocol} port ${describe(foreign.hostPort, length)}`
   if (hostIp !== foreign.hostIp)
-    notes.push({ part, reason: `${foreign.hostIp} is not an address of the host: the mapping is for all addresses` })
+    notes.push({
+      part,
+      reason: `${foreign.hostIp} is not an address of the host: the mapping applies to all addresses of the host`,
+    })
   const isKept = facts.isFree({ ...foreign, hostIp })
   if (!isKept)
-    notes.push({ part, reason: 'it is outside the port range of the host or in use: the guest gets another port' })
+    notes.push({
+      part,
+      reason: 'the host port is in use or outside the port range of the host: the guest gets another host port',
+    })
   const hostPort = isKept ? foreign.hostPort : 0
   const isRange = length > 1
   return {

@@ -53,8 +53,8 @@ const mapping = (hostPort: number, containerPort: number, more: object = {}) => 
   ...more,
 })
 
-describe('the configuration of a container of LXD or Incus', () => {
-  it('becomes limits, ports, addresses and user ids', () => {
+describe('the import plan for a container of LXD or Incus', () => {
+  it('contains the limits, ports, addresses and user ids of the container', () => {
     const { notes, ...planned } = planLxd(instance)!
     expect(planned).to.deep.equal({
       name: 'web1',
@@ -69,7 +69,7 @@ describe('the configuration of a container of LXD or Incus', () => {
     expect(notes.map(({ part }) => part)).to.deep.equal(['device eth0 (nic)'])
   })
 
-  it('is read from backup.yaml, too', () => {
+  it('can be made from a backup.yaml file', () => {
     expect(planLxd({ container: instance, pool: {} })?.name).to.equal('web1')
     expect(planLxd({ instance, version: 2 })?.name).to.equal('web1')
   })
@@ -80,21 +80,25 @@ describe('the configuration of a container of LXD or Incus', () => {
     ['an object without a name', { config: {} }],
     ['a name that is not a text', { ...instance, name: { toString: 'x' } }],
   ] as const)
-    it(`is not accepted from ${name}`, () => expect(planLxd(value)).to.equal(undefined))
+    it(`is not made from ${name}`, () => expect(planLxd(value)).to.equal(undefined))
 
   for (const [name, value, refusal] of [
     ['a running container', { ...instance, status: 'Running' }, 'stop the container first'],
     ['a frozen container', { ...instance, status: 'Frozen' }, 'stop the container first'],
     ['a virtual machine', { ...instance, type: 'virtual-machine' }, 'virtual machine'],
-    ['ids that are not JSON', withConfig({ 'volatile.last_state.idmap': '[{' }), 'map of user ids'],
-    ['ids of another form', withConfig({ 'volatile.last_state.idmap': '[{"Isuid":true}]' }), 'map of user ids'],
+    ['a user id map that is not JSON', withConfig({ 'volatile.last_state.idmap': '[{' }), 'map of user ids'],
     [
-      'ids beyond the largest id',
+      'a user id map with invalid entries',
+      withConfig({ 'volatile.last_state.idmap': '[{"Isuid":true}]' }),
+      'map of user ids',
+    ],
+    [
+      'a user id map beyond the largest user id',
       withConfig({ 'volatile.last_state.idmap': idmap.replaceAll('1000000', '4294967290') }),
       'map of user ids',
     ],
     [
-      'ids with line breaks',
+      'a user id map with line breaks',
       withConfig({ 'volatile.last_state.idmap': idmap.replaceAll('1000000', '"1 0 1\\n0 0 1"') }),
       'map of user ids',
     ],
@@ -102,15 +106,19 @@ describe('the configuration of a container of LXD or Incus', () => {
     it(`refuses ${name}`, () => expect(planLxd(value)?.refusal).to.contain(refusal))
 
   for (const [name, text, expected] of [
-    ['of both kinds in one range', '[{"Isuid":true,"Isgid":true,"Hostid":1000000,"Nsid":0,"Maprange":9}]', ids(1e6, 9)],
-    ['that are not shifted on the disk', '[]', undefined],
-    ['of a container that never ran', '', undefined],
-    ['of a privileged container', 'null', undefined],
+    [
+      'from a range for both users and groups',
+      '[{"Isuid":true,"Isgid":true,"Hostid":1000000,"Nsid":0,"Maprange":9}]',
+      ids(1e6, 9),
+    ],
+    ['as unshifted from an empty map', '[]', undefined],
+    ['as unshifted for a container that never ran', '', undefined],
+    ['as unshifted for a privileged container', 'null', undefined],
   ] as const)
     it(`reads user ids ${name}`, () =>
       expect(planLxd(withConfig({ 'volatile.last_state.idmap': text }))?.ids).to.deep.equal(expected))
 
-  it('reads a range only once that LXD lists for users and again for groups', () => {
+  it('contains a range of user ids only once if LXD lists it twice', () => {
     const one = { Isuid: true, Isgid: true, Hostid: 1000, Nsid: 0, Maprange: 1 }
     const text = JSON.stringify([one, one])
     expect(planLxd(withConfig({ 'volatile.last_state.idmap': text }))?.ids).to.deep.equal(ids(1000, 1))
@@ -154,17 +162,20 @@ describe('the configuration of a container of LXD or Incus', () => {
     ['has a port 0', { listen: 'tcp:0.0.0.0:0' }],
     ['has a port above 65535', { listen: 'tcp:0.0.0.0:65536' }],
     ['has a reversed range', { listen: 'tcp:0.0.0.0:90-80' }],
-    ['has different numbers of ports', { listen: 'tcp:0.0.0.0:80-82', connect: 'tcp:10.1.2.3:80-81' }],
+    [
+      'has different numbers of host ports and container ports',
+      { listen: 'tcp:0.0.0.0:80-82', connect: 'tcp:10.1.2.3:80-81' },
+    ],
     ['has a host name', { listen: 'tcp:localhost:80' }],
     ['has a line break', { listen: 'tcp:0.0.0.0:80\nx' }],
   ] as const)
-    it(`explains why a proxy is lost that ${name}`, () => {
+    it(`omits a proxy that ${name}, and explains why`, () => {
       const { mappings, notes } = planLxd(proxy(device))!
       expect(mappings).to.deep.equal([])
       expect(notes[0]?.part).to.match(/^proxy p /)
     })
 
-  it('keeps only the devices tun and fuse, and explains what else is lost', () => {
+  it('contains only the devices tun and fuse, and explains why other devices and settings are omitted', () => {
     const devices = {
       tun: { type: 'unix-char', path: '/dev/net/tun' },
       fuse: { type: 'unix-char', source: '/dev/fuse', path: '/dev/other' },
@@ -185,7 +196,7 @@ describe('the configuration of a container of LXD or Incus', () => {
     ])
   })
 
-  it('ignores values that are neither texts nor numbers', () => {
+  it('ignores configuration values that are lists or objects', () => {
     const planned = planLxd({ ...instance, expanded_config: { 'limits.cpu': ['2'], 'limits.memory': { a: 1 } } })!
     expect([planned.vcpuMilli, planned.ramMb]).to.deep.equal([undefined, undefined])
   })

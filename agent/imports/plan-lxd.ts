@@ -69,8 +69,8 @@ function planRefusal(
   ids: IdMap | 'invalid' | undefined,
 ): Pick<ForeignContainer, 'refusal'> {
   if (type === 'virtual-machine') return { refusal: 'it is a virtual machine, and only containers can be imported' }
-  if (status !== 'Stopped') return { refusal: 'it is not stopped: stop the container first' }
-  if (ids === 'invalid') return { refusal: 'volatile.last_state.idmap: is not a map of user ids' }
+  if (status !== 'Stopped') return { refusal: 'it is running or paused: stop the container first' }
+  if (ids === 'invalid') return { refusal: 'its field volatile.last_state.idmap is not a map of user ids' }
   return {}
 }
 
@@ -89,7 +89,7 @@ function planIds(config: Values, notes: ImportNote[]): IdMap | 'invalid' | undef
   if ([...users, ...groups].some(({ shown, count }) => shown + count > guestIds))
     notes.push({
       part: 'user ids',
-      reason: `a guest has the ids 0 to ${guestIds - 1}: files with other ids are refused`,
+      reason: `a guest has the ids 0 to ${guestIds - 1}: the import fails if a file has another id`,
     })
   return { users, groups }
 }
@@ -142,7 +142,11 @@ function planProcessors(config: Values, notes: ImportNote[]): Limits {
   const { 'limits.cpu': cpu = '', 'limits.cpu.allowance': allowance = '' } = config
   const isPinned = /[-,]/.test(cpu)
   const count = isPinned ? countProcessors(cpu) : parseCount(cpu, 4096)
-  if (isPinned) notes.push({ part: `limits.cpu ${cpu}`, reason: 'only the number of processors is kept' })
+  if (isPinned)
+    notes.push({
+      part: `limits.cpu ${cpu}`,
+      reason: 'the guest gets the same number of processors, but not the same processors',
+    })
   const share = planShare(allowance)
   if (share > 0) return { vcpuMilli: Math.min(share, count ? count * 1000 : Infinity) }
   if (allowance !== '')
@@ -171,7 +175,8 @@ function isRoot({ type, path }: Values): boolean {
 function planRoot(devices: Devices, notes: ImportNote[]): Pick<ForeignContainer, 'diskBytes'> {
   const { size = '' } = Object.values(devices).find(isRoot) ?? {}
   const diskBytes = parseSize(size)
-  if (size !== '' && !diskBytes) notes.push({ part: `size ${size} of the root disk`, reason: 'is not a size' })
+  if (size !== '' && !diskBytes)
+    notes.push({ part: `size ${size} of the root disk`, reason: 'this is not a valid size, so it is ignored' })
   return diskBytes ? { diskBytes } : {}
 }
 
@@ -191,11 +196,11 @@ function planProxy(name: string, device: Values, notes: ImportNote[]): ForeignMa
   if (!from || !to) return refuse('only TCP and UDP ports can be mapped')
   if (from.protocol !== to.protocol) return refuse('a mapping cannot change the protocol')
   const pairs = pairPorts(from.ports, to.ports)
-  if (!pairs) return refuse('the numbers of ports differ')
+  if (!pairs) return refuse('the proxy has different numbers of host ports and container ports')
   if (isLoopback(to.address))
     notes.push({
       part: `proxy ${name}`,
-      reason: 'the program must listen on the address of eth0, not only on loopback',
+      reason: 'the program in the guest must listen on the address of eth0, not only on loopback',
     })
   const hostIp = ['0.0.0.0', '::'].includes(from.address) ? '' : from.address
   return joinRuns(pairs).map((run) => ({ protocol: from.protocol, hostIp, ...run }))

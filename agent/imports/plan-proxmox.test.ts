@@ -24,8 +24,8 @@ rootfs: other:subvol-100-disk-0,size=1G
 const with1 = (line: string): string => config.replace('ostype: debian', line)
 const shifted = (first: number) => [{ first, shown: 0, count: 65_536 }]
 
-describe('the configuration of a container of Proxmox', () => {
-  it('becomes limits, addresses and user ids', () => {
+describe('the import plan for a container of Proxmox', () => {
+  it('contains the limits, addresses and user ids of the container', () => {
     const { notes, ...planned } = planProxmox(config)!
     expect(planned).to.deep.equal({
       name: 'web1.example.com',
@@ -42,12 +42,12 @@ describe('the configuration of a container of Proxmox', () => {
     expect(notes.map(({ part }) => part.split(' ')[0])).to.deep.equal(['features', 'mp0', 'onboot', 'swap'])
   })
 
-  it('has 512 MB, and ids that are not shifted, by default', () => {
+  it('contains 512 MB of memory and unshifted user ids by default', () => {
     const { ramMb, ids, vcpuMilli } = planProxmox('rootfs: /srv/ct,size=4G\n')!
     expect({ ramMb, ids, vcpuMilli }).to.deep.equal({ ramMb: 512, ids: undefined, vcpuMilli: undefined })
   })
 
-  it('can have an id map of its own', () => {
+  it('uses the user id map in the configuration', () => {
     const lines = 'lxc.idmap: u 0 200000 65536\nlxc.idmap: g 0 200000 65536'
     expect(planProxmox(with1(lines))?.ids).to.deep.equal({ users: shifted(200_000), groups: shifted(200_000) })
   })
@@ -57,14 +57,14 @@ describe('the configuration of a container of Proxmox', () => {
     ['a file without a root file system', 'cores: 1\n'],
     ['a root file system only in a snapshot', '[one]\nrootfs: local:1\n'],
   ] as const)
-    it(`is not accepted from ${name}`, () => expect(planProxmox(text)).to.equal(undefined))
+    it(`is not made from ${name}`, () => expect(planProxmox(text)).to.equal(undefined))
 
   for (const [name, line, refusal] of [
     ['a locked container', 'lock: backup', 'locked it (backup)'],
     ['a template', 'template: 1', 'template'],
-    ['an id map of another form', 'lxc.idmap: u 0 -1 65536', 'map of user ids'],
-    ['an id map beyond the largest id', 'lxc.idmap: u 0 4294967295 2\nlxc.idmap: g 0 1 1', 'map of user ids'],
-    ['an id map without groups', 'lxc.idmap: u 0 100000 65536', 'map of user ids'],
+    ['a user id map with invalid entries', 'lxc.idmap: u 0 -1 65536', 'map of user ids'],
+    ['a user id map beyond the largest user id', 'lxc.idmap: u 0 4294967295 2\nlxc.idmap: g 0 1 1', 'map of user ids'],
+    ['a user id map without groups', 'lxc.idmap: u 0 100000 65536', 'map of user ids'],
   ] as const)
     it(`refuses ${name}`, () => expect(planProxmox(with1(line))?.refusal).to.contain(refusal))
 
@@ -73,10 +73,10 @@ describe('the configuration of a container of Proxmox', () => {
     ['cpulimit: 0', 2000],
     ['cpulimit: 99999999999', 2000],
   ] as const)
-    it(`with ${line} has ${vcpuMilli / 1000} processors`, () =>
+    it(`contains ${vcpuMilli / 1000} processors if the configuration contains "${line}"`, () =>
       expect(planProxmox(with1(line))?.vcpuMilli).to.equal(vcpuMilli))
 
-  it('keeps only the devices tun and fuse', () => {
+  it('contains only the devices tun and fuse', () => {
     const lines = 'dev0: path=/dev/net/tun,mode=0666\ndev1: /dev/sda'
     const { devices, notes } = planProxmox(with1(lines).replace('nesting=1', 'fuse=1,nesting=1'))!
     expect(devices).to.deep.equal(['fuse', 'tun'])
@@ -106,7 +106,7 @@ btrfs: fast
 	path /mnt/fast
 `
 
-describe('the directory of a root file system of Proxmox', () => {
+describe('the directory of a Proxmox container’s root file system', () => {
   for (const [volume, path] of [
     ['local-zfs:subvol-100-disk-0', '/rpool/data/subvol-100-disk-0'],
     ['tank:subvol-100-disk-0', '/mnt/tank/subvol-100-disk-0'],
@@ -120,5 +120,6 @@ describe('the directory of a root file system of Proxmox', () => {
     ['local-zfs:subvol-100-disk-0/../../etc', undefined],
     ['../etc:subvol-100-disk-0', undefined],
   ] as const)
-    it(`of ${volume} is ${path ?? 'unknown'}`, () => expect(planRootPath(volume, 100, storages)).to.equal(path))
+    it(`is ${path ?? 'unknown'} for the volume ${volume}`, () =>
+      expect(planRootPath(volume, 100, storages)).to.equal(path))
 })

@@ -73,7 +73,7 @@ function planRefusal(
   const lock = values.get('lock')
   if (lock !== undefined) return { refusal: `Proxmox has locked it (${lock}): wait for the end of its task` }
   if (values.get('template') === '1') return { refusal: 'it is a template, and only containers can be imported' }
-  return ids === 'invalid' ? { refusal: 'lxc.idmap: is not a map of user ids' } : {}
+  return ids === 'invalid' ? { refusal: 'its setting lxc.idmap is not a map of user ids' } : {}
 }
 
 function planIds(lines: readonly Line[]): IdMap | 'invalid' | undefined {

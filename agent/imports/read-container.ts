@@ -93,7 +93,9 @@ async function readLxd(request: ImportRequest, places: LxdPlaces): Promise<Descr
 async function query(container: string, { clients }: LxdPlaces): Promise<unknown> {
   const client = await firstExisting(clients)
   if (client === undefined)
-    throw importRefused('its client program is not installed: name its backup.yaml with --config-file')
+    throw importRefused(
+      'the client program lxc or incus is not installed: pass the path of its backup.yaml with --config-file',
+    )
   try {
     const { stdout } = await run(client, ['query', `/1.0/instances/${container}`], { maxOutputBytes: maxConfigBytes })
     return JSON.parse(stdout)
@@ -155,7 +157,7 @@ async function firstExisting(paths: readonly string[]): Promise<string | undefin
 }
 
 async function findRoot(path: string | undefined): Promise<string> {
-  const hint = 'mount its root file system read-only, and name the directory with --rootfs'
+  const hint = 'mount its root file system read-only, and pass the directory with --rootfs'
   if (path === undefined) throw importRefused(`its files are not in a directory: ${hint}`)
   if (!path.startsWith('/')) throw invalidField('rootfs', 'rootfs: must be an absolute path')
   const root = await realpath(path).catch(() => undefined)

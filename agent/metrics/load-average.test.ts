@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { nextLoad, type Load } from './load-average.js'
 
 describe('the load averages of a guest', () => {
-  it('approach the number of running tasks, and the average of one minute does so fastest', () => {
+  it('approach the number of running tasks, fastest for the average of one minute', () => {
     let load: Load = [0, 0, 0]
     for (let i = 0; i < 12; i++) load = nextLoad(load, 2, 5_000)
     expect(load[0]).to.be.closeTo(2 * (1 - Math.exp(-1)), 1e-9)

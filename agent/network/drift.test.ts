@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Drift } from './drift.js'
 import { KnownGuests } from './known-guests.js'
 
-describe('the comparison of a part of the network settings with the kernel', () => {
+describe('the comparison of network settings with the kernel', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
   it('is due when the agent starts, but not after a successful comparison', async () => {

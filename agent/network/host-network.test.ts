@@ -73,7 +73,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('gets neither addresses nor rates if the rules cannot be applied', async () => {
+  it('gets no addresses and rates if its rules cannot be applied', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
@@ -82,7 +82,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
 
   it('gets its rates repaired even if addresses cannot be set, and reports the repair at the next check', async () => {
     failing = 'addresses'
-    expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
+    expect(await messageOf(network.ensure([guest]))).to.equal('could not set the addresses and rates of guests')
     expect(calls).to.include('rates ensure')
     failing = ''
     expect(await network.ensure([guest], ['addresses'])).to.deep.equal([

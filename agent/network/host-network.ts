@@ -66,7 +66,8 @@ export class HostNetwork implements Network {
     ])
     for (const result of results) if (result.status === 'fulfilled') this.#repaired.push(...result.value)
     for (const result of results)
-      if (result.status === 'rejected') throw toBerthError(result.reason, 'setting the addresses and rates of guests')
+      if (result.status === 'rejected')
+        throw toBerthError(result.reason, 'could not set the addresses and rates of guests')
     return this.#repaired.splice(0)
   }
 

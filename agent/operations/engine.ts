@@ -210,7 +210,8 @@ export class OperationEngine {
 
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
-    if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
+    if (!this.#definitions.has(order.action))
+      throw new Error(`this version of the agent does not know the operation ${order.action}`)
     // The operation is queued after this transaction. A rollback of an outer transaction would leave it in the queue.
     if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
@@ -292,5 +293,5 @@ export class OperationEngine {
 }
 
 function offline(): BerthError {
-  return new BerthError('unavailable', 'host_offline', 'the agent is starting or stopping')
+  return new BerthError('unavailable', 'host_offline', 'the agent is starting or stopping: try again later')
 }

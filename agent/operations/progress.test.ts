@@ -30,7 +30,7 @@ describe('the progress of an operation', () => {
     reporter.close()
   })
 
-  it('is not written again without a change, or after its reporter was closed', async () => {
+  it('is written only if it has changed, and never after its reporter was closed', async () => {
     const written: string[] = []
     const reporter = new ProgressReporter((r) => written.push(`${r.progress} ${r.stage}`), at(5, 'a'), 100)
     reporter.report(5)

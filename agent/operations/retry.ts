@@ -39,7 +39,7 @@ export function recordedUndoFailure(first: OperationError, undo: OperationError,
 
 function textOf(error: unknown): string {
   try {
-    return describeError(error) || 'failed without a message'
+    return describeError(error) || 'the step failed without an error message'
   } catch {
     return String(error) // the value has no JSON form, for example a circular object
   }

@@ -41,5 +41,5 @@ export interface EngineStats {
 /** Answers a request with a known operation id. @throws {BerthError} `operation_conflict` if the request differs */
 export function repeated(known: SubmittedOperation, requestHash: string): OperationRecord {
   if (known.requestHash === requestHash) return known.record
-  throw conflict('operation_conflict', 'this operation id was already used for another request')
+  throw conflict('operation_conflict', 'this operation id was already used for a different request')
 }

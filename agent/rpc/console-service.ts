@@ -26,7 +26,7 @@ const maxInputBytes = 64 * 1024
 
 export function createConsoleService(parts: ConsoleServiceParts): ConsoleService {
   const open = new Set<ServedConsole>()
-  const leaving = new BerthError('unavailable', 'host_offline', 'the agent is stopping')
+  const leaving = new BerthError('unavailable', 'host_offline', 'the agent is stopping: try again later')
   return {
     serve: (socket, check) => {
       const served: ServedConsole = new ServedConsole(socket, {

@@ -19,7 +19,7 @@ describe('the batches in which guests are sent', () => {
     ['are not sent if there are no guests', [], []],
     ['contain small guests together', [10, 10, 10], [[1, 2, 3]]],
     ['contain only one guest if it is large', [100 * kib, 10, 10], [[1], [2, 3]]],
-    ['end with the guest that makes them reach 64 KiB', [40 * kib, 40 * kib, 10], [[1, 2], [3]]],
+    ['end as soon as their size reaches 64 KiB', [40 * kib, 40 * kib, 10], [[1, 2], [3]]],
   ] as const)
     it(name, () => expect(idsOf(lengths)).to.deep.equal(ids))
 })

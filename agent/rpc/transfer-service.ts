@@ -69,6 +69,6 @@ function endUnexpected({ received }: ReceiverParts, transfer: TransferIdentity, 
 }
 
 function refuse({ log }: ReceiverParts, socket: TLSSocket, error: unknown): void {
-  log.warn({ reason: describeError(error) }, 'a transfer from another host was refused or broken')
+  log.warn({ reason: describeError(error) }, 'a transfer from another host was refused or interrupted')
   socket.destroy()
 }

@@ -57,7 +57,7 @@ describe('the free space of the pool', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })
 
-  it('includes a reserve of 1 GiB, or of 2 % in a large pool, or of a tenth in a small pool', () => {
+  it('includes a reserve: 1 GiB, 2 % of a large pool or 10 % of a small pool', () => {
     expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])
   })
 })

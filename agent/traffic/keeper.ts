@@ -223,14 +223,14 @@ export class TrafficKeeper implements PolicyKeeper {
   #lift(record: GuestRecord): void {
     const { store, log } = this.parts.context
     store.update(record.uuid, planUnsuspend(record))
-    log.info({ guest: record.uuid }, 'suspension ended')
+    log.info({ guest: record.uuid }, 'the suspension of a guest has ended')
   }
 
   /** Stops a guest that must not run. The guest stays stopped even after it is allowed to run again. */
   #stopSuspended(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
-    this.parts.context.log.info({ guest: record.uuid, reason: policyReasonOf(record) }, 'guest blocked')
+    this.parts.context.log.info({ guest: record.uuid, reason: policyReasonOf(record) }, 'a guest was blocked')
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 

@@ -125,7 +125,8 @@ const fieldNames = ({ nameField, fields }: Kind): string =>
 
 function nameProblem({ noun }: Kind, name: unknown): string | undefined {
   if (name === undefined) return 'is required'
-  if (typeof name !== 'string' || name.trim() !== name || name === '') return 'must be a text without outer spaces'
+  if (typeof name !== 'string' || name.trim() !== name || name === '')
+    return 'must be a text without spaces at its beginning or end'
   try {
     if (noun === 'guest') checked(() => checkGuestName(name))
     return undefined

@@ -48,7 +48,8 @@ export async function runApply(run: ApplyRun): Promise<void> {
 /** @throws {CliError} `usage` */
 function checkOptions({ options, isDryRun, surroundings }: ApplyRun): void {
   const { form } = outputOptions(options, 'apply', surroundings.width)
-  if (form !== 'table' && (form !== 'json' || !isDryRun)) throw usageError('-o: only json with --dry-run is possible')
+  if (form !== 'table' && (form !== 'json' || !isDryRun))
+    throw usageError('-o: must be json, and is only possible with --dry-run')
   if (!options.wait) throw usageError('--no-wait: is not possible, because later steps need the results of tasks')
 }
 

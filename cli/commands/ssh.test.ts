@@ -2,16 +2,16 @@ import { expect } from 'chai'
 import { areReplaced, parseHostKeys } from '../consoles/host-keys.js'
 import { parseSshCommand, sshArguments } from './ssh.js'
 
-describe('the address for berth ssh', () => {
+describe('berth ssh', () => {
   for (const [line, place] of [
     ['ssh -p 20001 root@192.0.2.1', { host: '192.0.2.1', port: '20001' }],
     ['ssh root@2001:db8::7', { host: '2001:db8::7', port: '22' }],
     ['', undefined],
   ] as const)
-    it(`is ${place ? `${place.host}, port ${place.port},` : 'unknown'} for the SSH command "${line}" of the guest`, () =>
+    it(`connects to ${place ? `${place.host}, port ${place.port},` : 'no address'} if the SSH command of the guest is "${line}"`, () =>
       expect(parseSshCommand(line)).to.deep.equal(place))
 
-  it('follows “--”, so that ssh does not read an address with a leading dash as an option', () =>
+  it('passes the address after “--”, so that ssh does not read a leading dash as an option', () =>
     expect(sshArguments({ host: '-oProxyCommand=x', port: '22', user: 'root' }, ['id'])).to.deep.equal([
       '-p',
       '22',
@@ -22,7 +22,7 @@ describe('the address for berth ssh', () => {
       'id',
     ]))
 
-  it('uses the host keys of the guest from the file of the program, whose path may contain spaces and “%”', () =>
+  it('reads host keys from its own file, whose path may contain spaces and “%”', () =>
     expect(
       sshArguments(
         { host: '192.0.2.1', port: '22', user: 'root', keys: { areKnown: true, path: '/a b/%d', alias: 'berth-1' } },
@@ -43,7 +43,7 @@ describe('the address for berth ssh', () => {
     it(`${isRepeated ? 'connects again' : 'does not connect again'} if ${name}`, () =>
       expect(areReplaced(before, after)).to.equal(isRepeated))
 
-  it('takes only public keys from the files of the guest', () =>
+  it('accepts only public keys from the host key files of the guest', () =>
     expect(
       parseHostKeys('ssh-ed25519 AAAA root@web1\necdsa-sha2-nistp256 BBB=\n* ssh-rsa CCC\nssh-rsa D;D x\n'),
     ).to.deep.equal(['ssh-ed25519 AAAA', 'ecdsa-sha2-nistp256 BBB=']))

@@ -78,7 +78,7 @@ async function readKeyFiles({ client, names }: Session, guest: string): Promise<
       input: noInput(),
       output: (bytes) => {
         size += bytes.length
-        if (size > maxBytes) return Promise.reject(new Error('the host keys are too long'))
+        if (size > maxBytes) return Promise.reject(new Error('the host keys of the guest are too long'))
         parts.push(bytes)
         return Promise.resolve()
       },

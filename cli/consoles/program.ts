@@ -102,7 +102,7 @@ class RunningProgram {
   }
 
   #closed(code: number, reason: string): void {
-    const lost = new CliError(exitCodes.unreachable, 'the connection ended before the program')
+    const lost = new CliError(exitCodes.unreachable, 'the connection ended before the program did')
     this.#reject(closeError(code, reason) ?? lost)
     this.#hasRoom()
   }

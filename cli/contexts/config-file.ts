@@ -38,7 +38,11 @@ export async function writeContexts(path: string, contexts: Contexts): Promise<v
 function readOwnFile(path: string): string | undefined {
   try {
     if ((statSync(path).mode & 0o077) !== 0)
-      throw new CliError(exitCodes.usage, `${path}: other users can read the keys`, `run: chmod 600 ${path}`)
+      throw new CliError(
+        exitCodes.usage,
+        `${path}: other users can read the API keys in this file`,
+        `run: chmod 600 ${path}`,
+      )
     return readFileSync(path, 'utf8')
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined

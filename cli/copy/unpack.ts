@@ -32,7 +32,7 @@ export class Unpacker {
     this.#parser = new Parser({ strict: true, onReadEntry: (entry) => this.#later(entry) })
     this.#parser.on('eof', () => (this.#isComplete = true))
     this.#parser.on('ignoredEntry', ({ path, meta }: ReadEntry) => {
-      if (!meta) options.onSkip(path, 'its type is not known')
+      if (!meta) options.onSkip(path, 'it has an unknown type')
     })
     this.#failed = new Promise((_, reject) => {
       this.#parser.on('error', (cause: Error) => reject(badArchive(cause)))

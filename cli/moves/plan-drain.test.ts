@@ -72,7 +72,7 @@ describe('a drain on the command line', () => {
       { direction: 'back' },
       'the drain was turned around: its guests return to the host',
     ],
-    ['is no longer stored', { state: 'none', started_at: '' }, 'the drain is no longer stored'],
+    ['is no longer stored', { state: 'none', started_at: '' }, 'the gateway no longer stores this drain'],
   ] as const)
     it(`is reported as ${text === undefined ? 'unchanged' : 'replaced'} if it ${name}`, () =>
       expect(drainReplacement(drain(mixed), drain(mixed, fields))).to.equal(text))

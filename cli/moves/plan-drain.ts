@@ -84,7 +84,7 @@ function resultOf({ state, to_host_id: to, message }: DrainedGuest, mode: string
 
 /** Returns a text that says how the followed drain was replaced; undefined: the drain was not replaced. */
 export function drainReplacement(followed: Drain, now: Drain): string | undefined {
-  if (now.state === 'none') return 'the drain is no longer stored'
+  if (now.state === 'none') return 'the gateway no longer stores this drain'
   if (now.started_at !== followed.started_at) return 'another drain of the host has begun'
   if (now.direction !== followed.direction) return 'the drain was turned around: its guests return to the host'
   return undefined

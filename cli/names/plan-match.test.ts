@@ -27,7 +27,7 @@ describe('the search for a guest by name', () => {
   ] as const)
     it(`finds ${name ?? 'nothing'} for "${text}"`, () => expect(found(text)).to.equal(name))
 
-  it('rejects a text as ambiguous if several UUIDs begin with it', () =>
+  it('reports a text as ambiguous if several UUIDs begin with this text', () =>
     expect(matchName('aaaa1111', [candidates[0]!, { ...candidates[0]!, id: '9', name: 'twin' }])).to.deep.equal({
       similar: ['web1', 'twin'],
       isAmbiguous: true,

@@ -16,7 +16,7 @@ describe('a failed request of the client', () => {
       refused(429, 'rate_limited', 3),
       [3000, 3000],
     ],
-    ['is not repeated if Retry-After is too long', 'GET', refused(429, 'rate_limited', 60), [undefined]],
+    ['is not repeated if Retry-After exceeds the limit', 'GET', refused(429, 'rate_limited', 60), [undefined]],
     ['is repeated after Retry-After if the store is unavailable', 'POST', refused(503, 'store_unavailable', 5), [5000]],
     ['is not repeated if the host is offline', 'POST', refused(503, 'host_offline', 5), [undefined]],
     ['is not repeated if the gateway refuses it as invalid', 'POST', refused(400, 'invalid_field'), [undefined]],

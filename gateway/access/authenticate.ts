@@ -76,7 +76,7 @@ export class CallerAuthenticator implements Authenticator {
   /** Ensures that cached keys are up to date. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
-    if (!store.ready()) throw storeUnavailable('authenticate a caller')
+    if (!store.ready()) throw storeUnavailable('authenticate the caller')
     await store.current()
   }
 

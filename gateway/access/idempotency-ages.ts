@@ -50,7 +50,7 @@ export class IdempotencyAges {
     const refs = members.map((member) => (JSON.parse(member) as [root: string, ref: string])[1])
     await Promise.all(refs.map((ref) => client.zRemRangeByScore(this.#by(ref), '-inf', oldestMs)))
     const names = { callers: this.#callers, by: (ref: string) => this.#by(ref) }
-    return readShares(this.store, 'forget requests', names)
+    return readShares(this.store, 'remove old records of requests', names)
   }
 
   get #callers(): string {

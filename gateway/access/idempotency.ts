@@ -57,7 +57,11 @@ export class IdempotencyStore implements Idempotency {
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
-      throw new BerthError('conflict', 'idempotency_conflict', 'this Idempotency-Key was used for another request')
+      throw new BerthError(
+        'conflict',
+        'idempotency_conflict',
+        'this Idempotency-Key was already used for a different request: use a new key',
+      )
     if (found.state === 'done' && found.answer !== undefined)
       return { replay: this.#openAnswer(id, found.answer), operationId: found.operationId }
     return this.#takeOver(id, found)
@@ -137,7 +141,7 @@ export class IdempotencyStore implements Idempotency {
    * @throws {BerthError} `store_unavailable`
    */
   async trim(keep: number): Promise<void> {
-    await this.store.run('forget requests', async (client) => {
+    await this.store.run('remove old records of requests', async (client) => {
       const drop = async (ids: string[]): Promise<void> => {
         const ended = ids.filter((id) => !this.#running.has(id))
         if (ended.length > 0) await client.del(ended)
@@ -147,7 +151,7 @@ export class IdempotencyStore implements Idempotency {
   }
 
   async #read(id: string): Promise<IdempotencyRecord | undefined> {
-    const text = await this.store.run('read a request', (client) => client.get(id))
+    const text = await this.store.run('read the record of a request', (client) => client.get(id))
     return text === null ? undefined : (JSON.parse(text) as IdempotencyRecord)
   }
 

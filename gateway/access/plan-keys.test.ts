@@ -115,7 +115,7 @@ describe('changing a key', () => {
 })
 
 describe('deleting a key', () => {
-  it('also deletes all keys that the key created, directly or indirectly, if the key has restricted rights', () => {
+  it('also deletes all keys that it created, directly or indirectly, if its rights were restricted', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -125,7 +125,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('makes the creator of the deleted key the creator of its keys, if it had unlimited rights', () => {
+  it('passes the keys that it created on to its own creator if its rights were unlimited', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])

@@ -211,7 +211,7 @@ function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
 }
 
 function checkOther(callerId: number, target: KeyRecord): void {
-  if (target.id === callerId) throw forbidden('a key cannot change itself')
+  if (target.id === callerId) throw forbidden('a key cannot change or delete itself')
 }
 
 /** Rejects a change after which no administrator's key is left, or only administrators' keys that expire. */

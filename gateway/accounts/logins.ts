@@ -129,7 +129,8 @@ export class Logins {
     const pending = await this.parts.pending.peek(pendingToken)
     if (!pending) throw loginExpired()
     const account = await this.#accountOf(pending)
-    if (!account.passkeys?.length) throw conflict('invalid_state', 'the account has no passkey')
+    if (!account.passkeys?.length)
+      throw conflict('invalid_state', 'the account has no passkey: use another second factor')
     return this.parts.passkeys.optionsToLogIn(account, party, address)
   }
 

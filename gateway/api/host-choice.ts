@@ -20,7 +20,8 @@ export function chooseHost(view: FleetView, hostId: string | undefined): HostVie
   if (hostId !== undefined) return getNamedHost(view, hostId)
   const hosts = view.hosts()
   const first = hosts.find((host) => host.state === 'online') ?? hosts[0]
-  if (first === undefined) throw new BerthError('unavailable', 'host_offline', 'no host has joined yet')
+  if (first === undefined)
+    throw new BerthError('unavailable', 'host_offline', 'no host has joined yet: add a host first')
   return first
 }
 

@@ -124,7 +124,7 @@ export class Consoles {
     try {
       for (const entry of [...this.#entries]) await this.#lookAt(entry, nowMs)
     } catch (err) {
-      this.parts.log.error({ err }, 'could not check the open consoles')
+      this.parts.log.error({ err }, 'could not check whether open consoles must be closed')
     }
   }
 
@@ -173,7 +173,8 @@ export function invalidTicket(): BerthError {
 
 /** Checks that the guest can have a console. @throws {BerthError} `invalid_state`, `policy_blocked`, `host_offline` */
 export function checkGuest(guest: GuestView): void {
-  if (!guest.online) throw new BerthError('unavailable', 'host_offline', 'the host is not connected')
+  if (!guest.online)
+    throw new BerthError('unavailable', 'host_offline', 'the host is not connected to the gateway: try again later')
   const refusal = findRefusal(guest)
   if (refusal) throw refusal
 }

@@ -114,7 +114,7 @@ export class ConsoleUpgrades {
       await this.#serve(asked, offer, { holder, guest })
     } catch (error) {
       if (!offer.isOwn || !asked.connection.writable) throw error
-      const ending = endingOfError(toBerthError(error, 'opening a console').code)
+      const ending = endingOfError(toBerthError(error, 'could not open a console').code)
       this.#note(asked, error)
       this.#upgrade(asked, offer, (socket) => {
         ownVoice.closing(socket, ending)
@@ -162,7 +162,7 @@ export class ConsoleUpgrades {
       if (!isUpgraded) throw badHandshake() // for example, the client has disconnected
     } catch (error) {
       place.leave()
-      void audited?.(false, toBerthError(error, 'open a console').code)
+      void audited?.(false, toBerthError(error, 'could not open a console').code)
       throw error
     }
   }
@@ -200,7 +200,7 @@ export class ConsoleUpgrades {
         const { passed } = open
         const detail = `${what}, ${seconds} s, ${passed.in} bytes in, ${passed.out} out, ${ending.reason}`
         void this.#auditClose(holder, guest, detail)
-        this.parts.log.info({ request_id: holder.requestId, guest: guest.guest.name, detail }, 'console closed')
+        this.parts.log.info({ request_id: holder.requestId, guest: guest.guest.name, detail }, 'a console was closed')
       },
     })
     return open
@@ -267,7 +267,7 @@ export class ConsoleUpgrades {
   }
 
   #note({ request, exchange }: Pick<UpgradeRequest, 'request' | 'exchange'>, error: unknown): void {
-    const known = toBerthError(error, 'open a console')
+    const known = toBerthError(error, 'could not open a console')
     const level = known.kind === 'internal' ? 'error' : 'info'
     this.parts.log[level](
       {
@@ -277,7 +277,7 @@ export class ConsoleUpgrades {
         path: request.url?.split('?', 1)[0]?.slice(0, 256), // a query can contain a ticket
         ...(level === 'error' && { err: error }),
       },
-      'console refused',
+      'a console was refused',
     )
   }
 }

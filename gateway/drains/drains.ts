@@ -210,7 +210,10 @@ export class Drains {
 
   /** If a change was not stored, the next check plans it again. */
   readonly #logFailure = (error: unknown): void =>
-    this.options.log.debug({ reason: describeError(error) }, 'could not continue the drains')
+    this.options.log.debug(
+      { reason: describeError(error) },
+      'could not continue the drains of hosts; trying again later',
+    )
 
   /** Records the result. The event is created from this record. A repeated call changes nothing. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
@@ -275,7 +278,7 @@ function isOfStore(error: unknown): boolean {
 }
 
 function describeFailure(error: unknown, { mode }: Drain): Pick<TaskFailure, 'message' | 'kind'> {
-  const { message, code } = toBerthError(error, 'the task did not begin')
+  const { message, code } = toBerthError(error, 'the task could not be started: see the log of the gateway')
   const finalCodes = [
     'unsupported',
     'move_unsupported',

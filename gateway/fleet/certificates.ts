@@ -68,7 +68,7 @@ export class CertificateKeeper {
     const { leaves, log } = this.options
     try {
       for (const serial of await leaves.renewIfDue(Date.now(), steadyClock.jumpMs() !== 0))
-        log.info({ serial }, 'gateway certificate renewed')
+        log.info({ serial }, 'the certificate of the gateway was renewed')
     } catch (error) {
       log.error({ error }, 'the certificate of the gateway could not be renewed')
     }
@@ -105,7 +105,7 @@ export class CertificateKeeper {
     if (this.#waits.isWaiting(id, this.#everyMs)) return
     await this.#once(id, async () => {
       await this.#renew(host, connection)
-      this.options.log.info({ host: id }, 'agent certificate renewed')
+      this.options.log.info({ host: id }, 'the certificate of an agent was renewed')
       watcher.refresh()
     })
   }
@@ -185,7 +185,7 @@ export class CertificateKeeper {
     try {
       await this.#renew(host, connection)
       this.#problems.delete(id)
-      this.options.log.info({ host: id }, 'agent certificate renewed although it was not valid')
+      this.options.log.info({ host: id }, 'the certificate of an agent was renewed although it was not valid')
       watcher.restart()
     } catch (error) {
       this.#waits.failed(id)

@@ -46,7 +46,7 @@ export class GuestImports {
     const { fleet, log } = this.parts
     try {
       await fleet.createGuest({ operationId: id, requestedBy: 'import', name, spec: spec!, hostId })
-      log.info({ host: hostId, import: id, name }, 'a container of the host is being imported')
+      log.info({ host: hostId, import: id, name }, 'the import of a container of the host has begun')
       return true
     } catch (error) {
       const reason = describeError(error)
@@ -60,7 +60,10 @@ export class GuestImports {
       await this.parts.fleet.agent(hostId).imports.refuseImport({ id, message })
       return true
     } catch (error) {
-      this.parts.log.debug({ host: hostId, import: id, error }, 'a refused import could not be reported to its host')
+      this.parts.log.debug(
+        { host: hostId, import: id, error },
+        'could not report to a host that its import was refused',
+      )
       return false
     }
   }

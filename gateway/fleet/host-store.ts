@@ -39,7 +39,7 @@ export class HostStore {
   }
 
   async list(): Promise<HostList> {
-    const [all, removed] = await this.store.run('read hosts', (client) =>
+    const [all, removed] = await this.store.run('read the hosts', (client) =>
       client.multi().hVals(this.#hosts).hKeys(this.#removed).exec(),
     )
     const records = (all as unknown as string[]).map(parseHost)
@@ -53,7 +53,7 @@ export class HostStore {
    * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
-    return this.store.transact('restore host', async (client) => {
+    return this.store.transact('store a host again', async (client) => {
       await client.watch([this.#hosts, this.#removed])
       const text = await client.hGet(this.#hosts, record.id)
       const removed = (await client.hExists(this.#removed, record.id)) === 1
@@ -72,7 +72,7 @@ export class HostStore {
    * @throws {BerthError} `name_conflict`, `invalid_state` if a host with this id was removed, or the error of `check`
    */
   async create(record: HostRecord, check: HostCheck): Promise<HostRecord> {
-    return this.store.transact('create host', async (client) => {
+    return this.store.transact('add a host', async (client) => {
       const hosts = await this.#watch(client)
       const earlier = hosts.get(record.id)
       if (earlier) {
@@ -87,7 +87,7 @@ export class HostStore {
 
   /** @throws {BerthError} `not_found`, `name_conflict`, or the error of `check` */
   async update(hostId: string, change: (record: HostRecord) => HostRecord, check?: HostCheck): Promise<HostRecord> {
-    return this.store.transact('change host', async (client) => {
+    return this.store.transact('change a host', async (client) => {
       const hosts = await this.#watch(client)
       const before = hosts.get(hostId)
       if (!before) throw notFound('host')
@@ -98,7 +98,7 @@ export class HostStore {
 
   /** Removes a host, but keeps its id. Otherwise, gateways would restore the host like one that the store has lost. */
   async remove(hostId: string): Promise<void> {
-    await this.store.run('remove host', (client) =>
+    await this.store.run('remove a host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),
     )
   }

@@ -94,7 +94,7 @@ export class HostUpgrader implements HostUpgrades {
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
           step: 'failed',
-          message: toBerthError(error, 'the request to upgrade the agent failed').message,
+          message: toBerthError(error, 'the host did not accept the upgrade: see the log of the gateway').message,
         })
       }
       throw error

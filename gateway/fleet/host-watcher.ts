@@ -225,7 +225,7 @@ export class HostWatcher {
     this.#lastProblem = ''
     this.#settled = true
     host.lastSeenMs = Date.now()
-    if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'host online')
+    if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'a host is online')
     view.setOnline(host, true)
     view.hostChanged.notify(host.record.id)
   }

@@ -68,7 +68,7 @@ export async function startHttpServer(
   const connections = serveRequests(server, handlers, timeouts)
   await (sockets ? sockets.listen(server, listen) : listenOn(server, listen))
   const { address, port, family } = server.address() as AddressInfo
-  log.info({ address, port }, 'http listening')
+  log.info({ address, port }, 'the gateway listens for HTTP requests')
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     connections,

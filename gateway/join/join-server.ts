@@ -85,7 +85,7 @@ export class JoinServer {
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) =>
-      options.log.debug({ reason: message }, 'join: the TLS handshake failed'),
+      options.log.debug({ reason: message }, 'join: the TLS handshake with a joining host failed'),
     )
     server.on('clientError', (_error, socket) => socket.destroy())
     await join.#renew()
@@ -148,7 +148,7 @@ export class JoinServer {
       await this.#handle(request, response, address)
     } catch (error) {
       if (isBrokenOff(error)) return log.debug({ address }, 'join: the client closed the connection')
-      const known = toBerthError(error, 'join failed; the gateway log says why')
+      const known = toBerthError(error, 'the join failed: see the log of the gateway')
       log.warn({ address, error }, 'the join of an agent was refused')
       send(response, statusOfKind[known.kind] ?? 500, { code: known.code, message: known.message })
     }
@@ -171,7 +171,7 @@ export class JoinServer {
     const { installer, join, joinGateway, log } = this.options
     if (path === joinPath) {
       const answer = await this.#answerBody(request, address, (body) => join(parseJoin(body), unmapped(address)))
-      log.info({ address, host: answer.host_id }, 'host joined')
+      log.info({ address, host: answer.host_id }, 'a host has joined')
       return answer
     }
     if (path === gatewayJoinPath && joinGateway) {

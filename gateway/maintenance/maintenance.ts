@@ -113,7 +113,10 @@ export class Maintenance {
       if (this.#closed || !fleet.isComplete || !this.#needsWork(fleet)) return
       if (await this.lease.take()) await this.#advance(fleet)
     } catch (error) {
-      this.options.log.debug({ reason: describeError(error) }, 'could not continue the maintenance windows')
+      this.options.log.debug(
+        { reason: describeError(error) },
+        'could not start or end maintenance windows; trying again later',
+      )
     }
   }
 

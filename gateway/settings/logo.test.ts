@@ -24,7 +24,7 @@ const end = chunk('IEND')
 const plain = Buffer.concat([signature, header(2, 2), pixels, end])
 
 describe('the logo of the provider', () => {
-  it('is accepted as a PNG file', () => {
+  it('is accepted if it is a PNG file', () => {
     const { bytes, width, height } = parseLogo(plain.toString('base64'))
     expect([width, height, bytes.equals(plain)]).to.deep.equal([2, 2, true])
   })

@@ -54,7 +54,7 @@ export class ListeningSockets {
     }
     this.inherited.delete(name)
     await listening(server, () => server.listen({ fd }, backlog))
-    this.log.info({ socket: name }, 'listening socket adopted')
+    this.log.info({ socket: name }, 'the gateway uses a listening socket from systemd')
   }
 
   /** Opens a socket. For `::`, first closes an inherited socket for `0.0.0.0` if it occupies the port. */

@@ -1,5 +1,5 @@
 import { SingleFlight } from '../../shared/async/single-flight.js'
-import { storeUnavailable, toStoreError, withTimeout } from './connection.js'
+import { storeUnreachable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
 /** Time limit in ms of an exchange with the server. It includes the time in which this process applies the changes. */
@@ -43,7 +43,7 @@ export class CacheTrust {
   /** Waits until the caches can be used. @throws {BerthError} `store_unavailable` */
   async ensure(): Promise<void> {
     for (let attempt = 0; performance.now() - this.#confirmedMs > trustMs; attempt++) {
-      if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
+      if (attempt === trustAttempts) throw storeUnreachable('it answers too slowly')
       await this.#renewals
         .run(() => withTimeout(renewTimeoutMs, this.#renew()))
         .catch((cause: unknown) => {

@@ -51,7 +51,7 @@ export class Confirmations {
     if (confirmed >= replicas) return
     this.failures++
     throw new Error(
-      `only ${confirmed} of ${replicas} required replicas confirmed the change within ${confirmTimeoutMs} ms`,
+      `only ${confirmed} of ${replicas} required Redis replicas confirmed the change within ${confirmTimeoutMs} ms`,
     )
   }
 }

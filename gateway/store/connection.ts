@@ -169,18 +169,26 @@ export function toStoreError(cause: unknown, step: string): BerthError {
   if (cause instanceof BerthError) return cause
   const isReply = cause instanceof Error && /^[A-Z]{3,}\b/.test(cause.message)
   if (isReply && !unavailableReply.test(cause.message.replace(abortedBecause, '')))
-    return new BerthError('internal', 'internal_error', step, { cause })
+    return new BerthError('internal', 'internal_error', `could not ${step}`, { cause })
   if (cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError)
-    return new BerthError('internal', 'internal_error', step, { cause })
+    return new BerthError('internal', 'internal_error', `could not ${step}`, { cause })
   return storeUnavailable(step, cause)
 }
 
 /** Error for a change that replicas did not confirm. The change is possibly stored, but can still be lost. */
 export function unconfirmed(step: string, cause: unknown): BerthError {
-  const message = `${step}: the change may have been made, but the store could not confirm it: try again later`
+  const message = `could not ${step}: the change may be in effect, but the store did not confirm it; try again later`
   return new BerthError('unavailable', 'store_unavailable', message, { cause })
 }
 
+/** @param step what the gateway wanted to do, beginning with a verb, for example "read the API keys" */
 export function storeUnavailable(step: string, cause?: unknown): BerthError {
-  return new BerthError('unavailable', 'store_unavailable', `${step}: the store is not available`, { cause })
+  const message = `could not ${step}: the store is not available; try again later`
+  return new BerthError('unavailable', 'store_unavailable', message, { cause })
+}
+
+/** Error of a gateway that has no usable connection to its store. @param reason why it has none */
+export function storeUnreachable(reason: string, cause?: unknown): BerthError {
+  const message = `the store is not available: ${reason}; try again later`
+  return new BerthError('unavailable', 'store_unavailable', message, { cause })
 }

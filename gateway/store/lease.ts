@@ -44,7 +44,7 @@ export class Lease {
     const askedMs = performance.now()
     const epoch = this.#isUnsure ? undefined : this.#epoch
     this.#isUnsure = true
-    const grant = await this.store.transact(`hold ${this.name}`, (client) => this.#claim(client, epoch))
+    const grant = await this.store.transact(`take the lease ${this.name}`, (client) => this.#claim(client, epoch))
     this.#isUnsure = false
     this.#epoch = grant?.epoch
     this.#heldUntilMs = grant ? askedMs + this.leaseMs : 0
@@ -99,7 +99,7 @@ export class Lease {
   }
 
   #lost(): BerthError {
-    return new BerthError('unavailable', 'lease_lost', `another gateway has taken over ${this.name}`)
+    return new BerthError('unavailable', 'lease_lost', `another gateway has taken over the lease ${this.name}`)
   }
 
   get #key(): string {

@@ -31,7 +31,7 @@ export class LeasedWrites {
   async #round(): Promise<void> {
     const writes = this.#waiting
     this.#waiting = []
-    await this.store.transact(`write as the holder of ${this.lease.name}`, async (client) => {
+    await this.store.transact(`write as the holder of the lease ${this.lease.name}`, async (client) => {
       await this.lease.guard(client, this.epoch)
       const transaction = beginTransaction(client)
       for (const add of writes) add(transaction)

@@ -4,7 +4,7 @@ import { CacheTrust } from './cache-trust.js'
 import { Confirmations } from './confirmations.js'
 import {
   connectStore,
-  storeUnavailable,
+  storeUnreachable,
   toStoreError,
   withTimeout,
   type StoreClient,
@@ -48,7 +48,7 @@ export class Store {
   readonly #server: ServerFinder
   #connection: ActiveConnection | undefined
   #unconfirmed = 0
-  #why = 'not connected yet'
+  #why = 'the gateway has not connected to it yet'
   #loop: Promise<void> | undefined
   readonly #stop = new AbortController()
   readonly #invalidations = new Invalidations()
@@ -88,7 +88,7 @@ export class Store {
     const up = new Promise<void>((resolve) => this.on('up', resolve))
     this.start()
     await withTimeout(timeoutMs, up).catch((cause: unknown) => {
-      throw storeUnavailable(this.#why, cause)
+      throw storeUnreachable(this.#why, cause)
     })
   }
 
@@ -220,7 +220,7 @@ export class Store {
   }
 
   #connected(): ActiveConnection {
-    if (!this.#connection) throw storeUnavailable(this.#why)
+    if (!this.#connection) throw storeUnreachable(this.#why)
     return this.#connection
   }
 

@@ -77,7 +77,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([])
   })
 
-  it('reports an error if this gateway has no connection to announce its start or end to other gateways', async () => {
+  it('reports an error if it has no connection on which to announce the start or end of this gateway', async () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
       expect(await send().catch(String)).to.equal('Error: no connection')

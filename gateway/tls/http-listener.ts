@@ -30,7 +30,10 @@ export class HttpListener {
     const connections = serveRequests(server, handlers, defaultTimeouts)
     await listenWide(server, options)
     server.on('error', (err) => options.log.error({ err }, 'the HTTP listener failed'))
-    options.log.info({ address: server.address() }, 'http listening for challenges and redirects')
+    options.log.info(
+      { address: server.address() },
+      'the gateway listens for ACME challenges and redirects other HTTP requests to HTTPS',
+    )
     return new HttpListener(connections)
   }
 }
@@ -46,7 +49,7 @@ function answer(options: HttpListenerOptions, request: IncomingMessage, response
   const path = target.split('?', 1)[0] ?? '/'
   if (challenges.isAsked(path)) {
     const text = challenges.answerTo(path)
-    return text === undefined ? send(response, 404, 'no such challenge') : send(response, 200, text)
+    return text === undefined ? send(response, 404, 'this ACME challenge does not exist') : send(response, 200, text)
   }
   const location = locationOf(options, request.headers.host ?? '', target)
   if (location === undefined) return send(response, 404, 'not found')

@@ -32,7 +32,7 @@ describe('the renewal of a certificate', () => {
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })
 
-  it('causes a warning if it has not succeeded when only a quarter of the lifetime is left', () => {
+  it('causes a warning when only a quarter of the lifetime is left', () => {
     expect(isEndNear(life, 67 * 24 * hourMs)).to.equal(false)
     expect(isEndNear(life, 68 * 24 * hourMs)).to.equal(true)
     expect(isEndNear(life, 91 * 24 * hourMs)).to.equal(true)

@@ -33,7 +33,9 @@ export class TlsListener {
     const handlers = handlersOf(options.served)
     this.#server = createServer({ ...httpOptions(defaultTimeouts, handlers), ...tlsVersions })
     this.connections = serveRequests(this.#server, handlers, defaultTimeouts)
-    this.#server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'tls: handshake failed'))
+    this.#server.on('tlsClientError', ({ message }) =>
+      options.log.debug({ reason: message }, 'tls: a TLS handshake with a client failed'),
+    )
     this.#peekFirst()
   }
 
@@ -43,7 +45,7 @@ export class TlsListener {
     listener.use(material)
     await listenWide(listener.#server, options)
     listener.#server.on('error', (err) => options.log.error({ err }, 'the TLS listener failed'))
-    options.log.info({ address: listener.#server.address() }, 'https listening')
+    options.log.info({ address: listener.#server.address() }, 'the gateway listens for HTTPS requests')
     return listener
   }
 

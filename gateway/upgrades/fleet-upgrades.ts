@@ -103,7 +103,7 @@ export class FleetUpgrades {
       const run = this.#run.value
       if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
     } catch (error) {
-      log.debug({ reason: describeError(error) }, 'could not continue the upgrade of the fleet')
+      log.debug({ reason: describeError(error) }, 'could not continue the upgrade of the fleet; trying again later')
     }
   }
 
@@ -133,7 +133,7 @@ export class FleetUpgrades {
       // It is not known whether the upgrade began on the host. The next check starts it if necessary.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'could not start the upgrade of a host')
-      const { message } = toBerthError(error, 'the upgrade did not start')
+      const { message } = toBerthError(error, 'the upgrade could not be started: see the log of the gateway')
       await this.#change((run) => run && refuseHost(run, host, message))
     }
   }
@@ -211,7 +211,9 @@ function chooseCanary(hosts: readonly HostView[], version: string, wanted: strin
 
 function checkCanary(canary: HostView | undefined, canUpgrade: (host: HostView) => boolean): HostView {
   if (!canary)
-    throw new BerthError('invalid', 'invalid_field', 'canary_host_id: no such host', { field: 'canary_host_id' })
+    throw new BerthError('invalid', 'invalid_field', 'canary_host_id: this host does not exist', {
+      field: 'canary_host_id',
+    })
   if (canUpgrade(canary)) return canary
   const message = `canary_host_id: ${canary.name} cannot be upgraded: it is offline, already has the version of this gateway, or has an agent that does not support upgrades by the gateway`
   throw new BerthError('conflict', 'invalid_state', message, { field: 'canary_host_id' })

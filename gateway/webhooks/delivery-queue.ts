@@ -148,7 +148,9 @@ export class DeliveryQueue {
   }
 
   async readCursors(): Promise<Map<string, number>> {
-    const found = await this.store.run('read cursors', (client) => client.hGetAll(this.#cursorsKey))
+    const found = await this.store.run('read the positions of webhook deliveries', (client) =>
+      client.hGetAll(this.#cursorsKey),
+    )
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 

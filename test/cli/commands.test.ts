@@ -20,7 +20,7 @@ describe('the commands of the command line', () => {
     expect(names.filter((name) => !/^[a-z][a-z0-9-]* [a-z][a-z0-9-]*$/.test(name))).to.deep.equal([])
   })
 
-  it('are all registered in the program, even if no operation of the API belongs to them', () => {
+  it('are all registered in the program, even those without an operation of the API', () => {
     const words = operations.map(({ noun }) => noun)
     const program = createProgram({ operations, surroundings: {} as Surroundings, words })
     const nouns = program.commands.map((command) => command.name())

@@ -210,7 +210,7 @@ describe('programs and screens without SSH', () => {
       expect((await started.ended).code, started.err()).to.equal(0)
     })
 
-    it('refuses containers, and wrong ports', async () => {
+    it('refuses a container, and an invalid port number', async () => {
       expect((await berth('vnc', guest.name).ended).code).to.equal(5)
       for (const port of ['0', '65536', 'x'])
         expect((await berth('vnc', guest.name, '--port', port).ended).code).to.equal(2)

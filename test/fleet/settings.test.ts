@@ -67,7 +67,8 @@ describe('settings that the gateway sends to an agent', function () {
     const refusal = await added.catch((error: unknown) => error)
     expect(refusal).to.be.instanceOf(BerthError).and.include({
       code: 'agent_error',
-      message: 'the request failed on the host: change setting; the earlier settings stay in effect',
+      message:
+        'the host could not carry out "change setting": see the log of its agent; the earlier settings stay in effect',
     })
   })
 

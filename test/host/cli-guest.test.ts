@@ -217,7 +217,7 @@ describe('the command line with a real container', () => {
     })
   })
 
-  it('explains that nothing listens on a port, and finds the SSH server', async () => {
+  it('explains with “berth why” that nothing listens on a port, and finds a running SSH server', async () => {
     const found = await berth('why', 'web1', '22')
     expect(found.code, found.out + found.err).to.equal(0)
     const failed = await berth('why', 'web1', '81')

@@ -105,7 +105,7 @@ describe('a hostile guest', function () {
     expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
   })
 
-  it('has no kernel keyrings (no namespace separates them)', async () => {
+  it('cannot use kernel keyrings, because no namespace separates the keyrings of guests', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     const code = 'my @text = ("user", "x", "y"); syscall(248, @text, 1, -3); print $! + 0'

@@ -47,7 +47,7 @@ describe('berth-agent import', () => {
     return startBerth(['run', guest, '--', ...command], env).ended
   }
 
-  it('prints what becomes of a container of LXD, and changes nothing', () => {
+  it('prints the plan for a container of LXD and changes nothing with --dry-run', () => {
     const { code, out, err } = importLxd('--dry-run')
     expect(code, err).to.equal(0)
     expect(out).to.match(/^name +old1$/m)
@@ -57,7 +57,7 @@ describe('berth-agent import', () => {
     expect(out).to.match(/^security\.nesting +guests cannot run containers/m)
   })
 
-  it('creates a guest with the files, limits and ports of the container, whose files stay as they are', async () => {
+  it('creates a guest with the container’s files, limits and ports, and does not change the container', async () => {
     const { code, out, err } = importLxd('--start')
     expect(code, `${err}${lab.host.logTail()}`).to.equal(0)
     expect(out).to.match(/^imported as old1: id \d+, uuid [0-9a-f-]{36}$/m)

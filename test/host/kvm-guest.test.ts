@@ -196,7 +196,7 @@ describe('a virtual machine', function () {
     await real.done(resetPasswordOrder(uuid, { password }).order)
   })
 
-  it('gets a larger disk and other network rates while it runs, and shows what changes at its next start', async () => {
+  it('gets a larger disk and other network rates while it runs, and shows which limits change at its next start', async () => {
     await change({ diskGb: 2, ioReadMbps: 10 })
     expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
     expect(real.record(uuid).atNextStart).to.deep.equal([])

@@ -100,7 +100,7 @@ describe('the lxc driver', function () {
           'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
           /could not be set in the guest: no such luck .*red/,
         ],
-        ['sleep 1000', /no end after \d+ ms/],
+        ['sleep 1000', /did not end within \d+ ms/],
         ['exec yes', /too much output/],
         ['sleep 1000 & exit 3', /could not be set in the guest/],
       ] as const

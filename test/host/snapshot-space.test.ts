@@ -145,7 +145,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('does not prevent a guest from rewriting its full disk during a temporary snapshot', async () => {
+  it('lets a guest rewrite its full disk during a temporary snapshot', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)

@@ -218,7 +218,7 @@ describe('abuse by guests', function () {
     for (const { name } of usual) expect(await alertsOf(name), name).to.deep.equal([])
   })
 
-  it('cannot use port 25 outside, except if the guest is allowed to send mail', async () => {
+  it('is prevented at port 25, except for guests that are allowed to send mail', async () => {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])

@@ -145,7 +145,7 @@ describe('the network rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are completed by the next check if tc was killed', async () => {
+  it('are completed by the next check if tc was killed while it set them', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]

@@ -31,7 +31,7 @@ describe('failing operations', () => {
   for (const [name, thrown, code, message] of [
     ['an error with a code', conflict('port_conflict', 'taken'), 'port_conflict', 'taken'],
     ['a string', 'plain', 'internal_error', 'plain'],
-    ['undefined', undefined, 'internal_error', 'failed without a message'],
+    ['undefined', undefined, 'internal_error', 'the step failed without an error message'],
     ['an object that refers to itself', selfReferring(), 'internal_error', '[object Object]'],
     ['an error with a very long message', new Error('x'.repeat(5000)), 'internal_error', `${'x'.repeat(1999)}…`],
   ] as const)

@@ -119,7 +119,7 @@ describe('the model of guests that move between hosts', () => {
     expect(states).to.be.greaterThan(1000)
   })
 
-  it('has no state in which a guest is lost or runs twice, even if hosts fail, and return after its restore elsewhere', () => {
+  it('has no state in which a guest is lost or runs twice, even if a host returns after its guests were restored elsewhere', () => {
     for (const [hosts, moves, evacuations] of [
       [3, 0, 2],
       [2, 1, 1],

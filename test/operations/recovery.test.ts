@@ -40,7 +40,7 @@ describe('operations when the agent shuts down and recovers', () => {
     )
     await waitFor(() => seen.includes('two'))
     expect(await first.close()).to.equal(true)
-    expect(await waiting).to.equal('the agent is starting or stopping')
+    expect(await waiting).to.equal('the agent is starting or stopping: try again later')
     expect(first.get('1')).to.include({ status: 'running', stage: 'two', error: '' })
     expect(first.get('2')).to.include({ status: 'pending' })
 

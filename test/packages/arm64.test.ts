@@ -45,7 +45,7 @@ describe('the packages for arm64', function () {
 
   const program = (name: string): string => join(tree, 'usr/lib/berth', name)
 
-  it('are agent, gateway and runtime, and declare their architecture', () => {
+  it('include agent, gateway and runtime, and declare their architecture', () => {
     const names = readdirSync(packages).map((file) => {
       expect(run('dpkg-deb', '-f', join(packages, file), 'Architecture').trim(), file).to.equal('arm64')
       return run('dpkg-deb', '-f', join(packages, file), 'Package').trim()

@@ -228,23 +228,27 @@ describe('scripts/down --purge without a working agent', function () {
   describe('if kernel settings were recorded', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
-    /** One limit of the kernel, and two settings of the network namespace. */
-    const [pids, queue, other] = ['kernel/pid_max', 'net/ipv4/neigh/lo/proxy_qlen', 'net/ipv4/neigh/lo/mcast_solicit']
+    /** A setting of the kernel that no agent changes, and two settings of the network namespace. */
+    const [burst, queue, other] = [
+      'kernel/printk_ratelimit_burst',
+      'net/ipv4/neigh/lo/proxy_qlen',
+      'net/ipv4/neigh/lo/mcast_solicit',
+    ]
     const has = (at: string): number => Number(readFileSync(`/proc/sys/${at}`, 'utf8'))
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
-    const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
+    const own = new Map([burst, queue, other].map((path) => [path, has(path)]))
     /** Expected values after the purge, which lowers each by one, except the last one: another program changed it. */
-    const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
+    const lowered = [burst, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {
       const values = (by: number): [string, number][] =>
-        [pids, queue, other].map((path) => [path.startsWith('net') ? `${place}:${path}` : path, has(path) + by])
+        [burst, queue, other].map((path) => [path.startsWith('net') ? `${place}:${path}` : path, has(path) + by])
       const [before, set] = [Object.fromEntries(values(-1)), Object.fromEntries(values(0))]
       set[`${place}:${other}`] = has(other) + 1
       writeFileSync(record, `${JSON.stringify({ boot: of, users, before, set }, null, 2)}\n`)
     }
-    const now = (): number[] => [pids, queue, other].map(has)
+    const now = (): number[] => [burst, queue, other].map(has)
     const unchanged = [...own.values()]
 
     afterEach(() => {

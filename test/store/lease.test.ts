@@ -29,7 +29,7 @@ describe('a lease', () => {
     expect([await two.take(), two.epoch]).to.deep.equal([true, 2])
     expect([await one.take(), one.epoch]).to.deep.equal([false, undefined])
     expect(two.fence).to.deep.equal({ work: 'work', epoch: 2 })
-    expect(() => one.fence).to.throw('another gateway has taken over work')
+    expect(() => one.fence).to.throw('another gateway has taken over the lease work')
   })
 
   it('never gets an epoch that belongs to a lease with another name', async () => {

@@ -55,7 +55,7 @@ describe('a gateway whose lease for webhooks expired because the store answered 
   function slowDown(slow: Store): void {
     const [transact, run] = [slow.transact.bind(slow), slow.run.bind(slow)]
     slow.transact = async (step, commands) => {
-      if (step === 'hold webhook-lease') await claims.pass()
+      if (step === 'take the lease webhook-lease') await claims.pass()
       return transact(step, commands)
     }
     slow.run = async (step, command) => {

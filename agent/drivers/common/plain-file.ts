@@ -13,7 +13,7 @@ export async function openPlain(path: string, flags: number): Promise<FileHandle
   throw new Error(`${path} is not a plain file`)
 }
 
-/** Reads a file of a volume. @returns undefined if it is not a regular file, or larger than `mostBytes` */
+/** Reads a file of a volume. @returns undefined if it is not a plain file, or larger than `mostBytes` */
 export async function readPlainText(path: string, mostBytes: number): Promise<string | undefined> {
   const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)
   try {

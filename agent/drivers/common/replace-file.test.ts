@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
-describe('the function that gives a file its content and mode', () => {
+describe('the replacement of a file', () => {
   let directory = ''
   let path = ''
   beforeEach(async () => {

@@ -15,7 +15,7 @@ describe('the login of root that the agent reads from a guest', () => {
     it(`has the password hash ${kept} for ${name}`, () =>
       expect(parseCurrentLogin(field, '').passwordHash).to.equal(kept))
 
-  it('contains keys with their options, and omits the lines that sshd skips', () => {
+  it('contains SSH keys with their options, and omits lines that sshd ignores', () => {
     const text = 'ssh-ed25519 AAAA a\r\n\n# comment\n  restrict ssh-rsa BBBB\nx\0y\nlast'
     expect(parseCurrentLogin('*', text).authorizedKeys).to.deep.equal([
       'ssh-ed25519 AAAA a',

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { waitUntilNone } from './wait.js'
 
-describe('the wait until no items are left', () => {
+describe('a wait until no items remain', () => {
   const options = { timeoutMs: 60_000, stillMs: 60, what: 'it' }
   const said = (error: Error): string => error.message
 

@@ -22,7 +22,7 @@ function raise({ name, value }: Sysctl, old: number | undefined): string[] {
   } catch (error) {
     // /proc/sys is read-only in some containers. The limit then stays unchanged, and fewer guests can run.
     if (!['EACCES', 'EPERM', 'EROFS', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    return [`${name}: stays ${old}, ${value} refused`]
+    return [`${name}: the kernel did not allow the change from ${old} to ${value}`]
   }
   return [`${name}: ${old} → ${value}`]
 }

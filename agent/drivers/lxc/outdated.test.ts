@@ -11,7 +11,7 @@ describe('guests that an older agent started', () => {
       name === 'bt-1' ? { state: 'running', monitor, restarters: [] } : { state: 'stopped', restarters: [] },
   }
 
-  it('are listed as outdated if this agent would give them other restrictions', () => {
+  it('are listed as outdated if they lack restrictions that this agent sets', () => {
     const found = listOutdated(runtime, 'bt', 'today')
     expect(found.map(({ name }) => name)).to.deep.equal(['bt-1'])
     expect(describeOutdated(found).join()).to.match(/: bt-1$/)

@@ -55,6 +55,6 @@ async function launch(context: LxcStartContext, name: string, signal: AbortSigna
   }
   const result = await settle(context, name, signal)
   if (result.state === 'running') return result
-  const reason = readLxcLog(logOf(name)) || 'the first process of the guest ended at once'
+  const reason = readLxcLog(logOf(name)) || 'the first process of the guest ended immediately'
   throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
 }

@@ -113,7 +113,7 @@ function phaseOf(status: string): MemoryProgress['state'] {
 
 function reasonOf(migration: Readonly<Record<string, unknown>>): string {
   const reason = migration['error-desc']
-  return typeof reason === 'string' ? reason.replaceAll(/\p{Cc}+/gu, ' ').slice(0, 200) : 'QEMU has ended it'
+  return typeof reason === 'string' ? reason.replaceAll(/\p{Cc}+/gu, ' ').slice(0, 200) : 'QEMU canceled the transfer'
 }
 
 function numberOf(value: unknown): number {

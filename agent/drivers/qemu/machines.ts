@@ -45,7 +45,7 @@ const endTimeoutMs = 5000
 const logPauseMs = 60_000
 
 const loggedEvents: Readonly<Record<string, string>> = {
-  GUEST_PANICKED: 'the guest panicked',
+  GUEST_PANICKED: 'the kernel of the guest panicked',
   BLOCK_IO_ERROR: 'the disk of the guest had an error',
 }
 

@@ -138,7 +138,7 @@ describe('the command line of a guest that arrives from another host', () => {
     expect([...valuesOf(command, '-smp'), ...valuesOf(command, '-m')].join()).to.match(/^2,.*,256M$/)
   })
 
-  it('has the same devices as on the other host, even if names, limits and board differ', () => {
+  it('has the same devices as on the other host, even if file names, limits and board differ', () => {
     const limits = { ...machine.limits, vcpuMilli: 2000, memoryBytes: 256 * mib, ioReadBytesPerSec: 0 }
     const there = hashDevices({ ...machine, id: 9, limits }, { ...facts, name: 'other-9' })
     expect(hashDevices(machine, { ...facts, arrival })).to.equal(there)

@@ -38,7 +38,7 @@ export function checkAllocation(
   const exceeded = findExceeded(addAllocation(planAllocated(guests), wanted), size, overcommit)
   if (exceeded === undefined) return
   const { field, what } = resources[exceeded]
-  const message = `the ${what} of the host is allocated to other containers`
+  const message = `the host does not have enough unallocated ${what} for the container`
   throw new BerthError('exhausted', 'resource_exhausted', message, { field })
 }
 

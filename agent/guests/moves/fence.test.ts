@@ -32,7 +32,7 @@ describe('a fenced guest whose host becomes its owner again', () => {
     liftFence(store, uuid)
   }
 
-  it('is started if it ran, even if the host was notified several times that it belongs to others', () => {
+  it('is started if it ran before, even if the host was notified several times of other owners', () => {
     store.update(uuid, running)
     fence(1, 'owner')
     fence(3, 'fenced')

@@ -55,7 +55,8 @@ export class FrameStream {
   /** Returns the next frame. @throws {BerthError} `connection_lost` if the peer has ended the connection */
   async next(): Promise<Frame> {
     const { value } = await this.#frames.next()
-    if (!value) throw conflict('connection_lost', 'the other host has ended the connection')
+    if (!value)
+      throw conflict('connection_lost', 'the other host ended the connection before the transfer was complete')
     return value
   }
 

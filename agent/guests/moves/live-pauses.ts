@@ -83,7 +83,7 @@ export class LivePauses {
     try {
       await live.release(machine)
     } catch (err) {
-      log.warn({ err: toBerthError(err, 'continuing the guest') }, 'a guest could not continue after its pause')
+      log.warn({ err: toBerthError(err, 'could not continue the guest') }, 'a guest could not continue after its pause')
     }
   }
 }

@@ -76,7 +76,7 @@ describe('the end of a live move on its source', () => {
     expect([roleOf(), calls]).to.deep.equal(['leaving', ['release']])
   })
 
-  it('does not hand over a paused guest if an earlier agent process paused the guest', async () => {
+  it('does not hand over a guest that an earlier agent process has paused', async () => {
     leave(store, step, { pausedAtMs: 1000 })
     expect(await sender.handOver(step).catch((error: unknown) => error)).to.include({ code: 'connection_lost' })
     expect(roleOf()).to.equal('leaving')

@@ -37,7 +37,7 @@ export class LiveSender {
     const facts = await guest.live.describe(guest.machine)
     await copyRunning(this.parts, step)
     const newest = (await listRounds(context, step)).at(-1)
-    if (newest === undefined) throw conflict('volume_missing', 'the snapshot of the disk is missing')
+    if (newest === undefined) throw conflict('volume_missing', 'the snapshot of the disk is missing on the source host')
     await withSender(context, step, { stage: 'preparing the target' }, (sender) => sender.prepare(newest, facts))
     const memory = await MemoryConnection.open(context, step, guest)
     try {

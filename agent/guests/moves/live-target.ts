@@ -86,6 +86,6 @@ export class LiveArrivals {
 
 function liveOf(machines: Machines['machines'], record: GuestRecord): LiveMoves {
   const live = machines.findDriver(record.spec.virtualization)?.live
-  if (!live) throw offlineRequired(['the host does not support it'])
+  if (!live) throw offlineRequired(['the target host does not support live moves of this guest'])
   return live
 }

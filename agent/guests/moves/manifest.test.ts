@@ -173,7 +173,7 @@ describe('sizes in the description of a moved guest', () => {
     expect(document.extraBytes).to.equal(8)
   })
 
-  it('are also reduced if they are estimates of the space of snapshots', () => {
+  it('are also reduced if they are only estimated', () => {
     const snapshots = [{ ...copy, id: 's1', sizeBytes: 2 ** 50 }]
     const unmeasured = { ...manifest, document: { ...manifest.document, snapshots, snapshotSpace: unmeasuredSpace } }
     const expected = { limitBytes: 0, retainedBytes: 8, allowanceBytes: 8, isMeasured: true }

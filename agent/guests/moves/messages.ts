@@ -48,7 +48,8 @@ export function parseRequest(message: unknown): TransferRequest {
 /** Returns the answer. @throws {BerthError} the error of the target */
 export function parseAnswer(message: unknown): TransferAnswer {
   const answer = parseMessage(answerSchema, message)
-  if (answer.error) throw new BerthError('conflict', answer.error.code, `the target: ${answer.error.message}`)
+  if (answer.error)
+    throw new BerthError('conflict', answer.error.code, `the target host reported: ${answer.error.message}`)
   return answer
 }
 

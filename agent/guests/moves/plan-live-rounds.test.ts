@@ -13,7 +13,7 @@ describe('the disk changes that can still be unsent when a guest is paused for a
   ] as const)
     it(`are limited to ${name}`, () => expect(planLeftBytes(round, bandwidthMbps)).to.equal(expected))
 
-  it('make the move fail if there were too many of them in more than ten successive transfers', () => {
+  it('make the move fail if they exceed this limit in more than ten successive transfers', () => {
     const [large, small] = [
       { bytes: 9, tookMs: 1 },
       { bytes: 8, tookMs: 1 },
@@ -64,7 +64,7 @@ describe('the rule for live moves of guests that change their memory too fast', 
   ] as const)
     it(`lets a move continue if its guest ${name}`, () => void run(samples))
 
-  it('ends a move after five minutes without progress while the guest is slowed down to the maximum', () => {
+  it('ends a move after five minutes without progress although the guest is slowed down as far as possible', () => {
     const samples = [
       [0, 70, 9],
       [2, 70, 12],

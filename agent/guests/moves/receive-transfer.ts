@@ -73,10 +73,11 @@ export class TransferReceiver {
   }
 
   async #fail(error: unknown): Promise<void> {
-    const { code, message, kind } = toBerthError(error, 'receive a container')
+    const { code, message, kind } = toBerthError(error, 'could not receive the container')
     if (code === 'connection_lost') return void this.socket.destroy()
     this.parts.log.warn({ err: error, guest: this.transfer.uuid }, 'could not receive a container from another host')
-    const shown = kind === 'internal' ? 'the container could not be received: see the log of the agent there' : message
+    const shown =
+      kind === 'internal' ? 'the target host could not receive the container: see the log of its agent' : message
     await this.#stream.send({ error: { code, message: shown } } satisfies TransferAnswer).catch(() => undefined)
     this.socket.end()
     this.socket.resume() // reads and drops further data: without this, the source would not receive the error

@@ -17,7 +17,7 @@ const record = {
   snapshotSpace: unmeasuredSpace,
 } as const
 
-describe('the size limit of the next disk stream of a move', () => {
+describe('the size limit for the next disk stream of a move', () => {
   it('is the size of the disk plus some overhead if there is only one stream', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })

@@ -59,7 +59,7 @@ export function createEnd(
     answer: ({ subject, status, error }) => {
       const guest = context.store.find(subject.id)
       if (!guest && status !== 'done')
-        throw conflict('invalid_state', error || 'the creation of the container was undone')
+        throw conflict('invalid_state', error || 'the container was not created: its creation was undone')
       return { guest, sshPassword: guest ? (context.logins.open(guest).password ?? '') : '' }
     },
   }

@@ -73,7 +73,8 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
 function parseInput(order: Omit<MoveInput, 'ticketKey'>): Omit<MigrateInput, 'ticketKey'> {
   const { generation, toHostId, toAddress, toSerials, ticket, offline = false, live = false } = order
   const keptIpv4s = parseAddresses('kept_ipv4s', order.keptIpv4s ?? [], 'ipv4')
-  if (!new RegExp(hostIdPattern).test(toHostId)) throw invalidField('to_host_id', 'to_host_id: is not a host id')
+  if (!new RegExp(hostIdPattern).test(toHostId))
+    throw invalidField('to_host_id', 'to_host_id: must be the id of a host')
   const bandwidthMbps = checkInteger('bandwidth_mbps', order.bandwidthMbps, { min: 0, max: maxBandwidthMbps })
   const to = { toHostId, toAddress, toSerials: [...toSerials] }
   const parsed = { generation, ...to, ticket, bandwidthMbps, keptIpv4s, force: false }

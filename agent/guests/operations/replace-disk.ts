@@ -98,7 +98,7 @@ export async function bootAgain(context: BootContext, record: GuestRecord, step:
   } catch (error) {
     if (step.signal.aborted) throw error
     step.log.warn(
-      { err: toBerthError(error, 'starting the guest again') },
+      { err: toBerthError(error, 'could not start the guest again') },
       'the former disk of the guest was restored, but the guest could not be started',
     )
   }

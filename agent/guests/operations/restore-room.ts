@@ -117,7 +117,7 @@ export async function endRoom(
   const fetchedBytes = record.fetchedBytes + Math.max(0, record.extraBytes - extraBytes)
   context.store.update(uuid, { extraBytes, fetchedBytes })
   const isFree = await untilFreed(() => settleRoom(context, uuid), signal)
-  if (!isFree) return log.info('the space of the replaced disk is not free yet')
+  if (!isFree) return log.info('the space of the replaced disk is not free yet; the agent checks again later')
   if (context.store.find(uuid)) await setBound(context, context.store.get(uuid))
 }
 

@@ -8,7 +8,7 @@ describe('the start of guests after a boot of the host', () => {
   const journal = openDatabase(':memory:')
   after(() => journal.close())
 
-  it('waits if the host has booted since a gateway compared the owners, also after restarts of the agent', () => {
+  it('waits after a boot until a gateway has compared the owners, even if the agent restarts meanwhile', () => {
     const start = (bootId: string): StartGate => openStartGate(journal, bootId, waitMs)
     const first = start('boot-1')
     expect(first.leftMs, 'new host').to.equal(0)
@@ -20,14 +20,14 @@ describe('the start of guests after a boot of the host', () => {
     restarted.open()
     expect(start('boot-2').leftMs, 'restart of the agent').to.equal(0)
   })
-  it('ends when a gateway has confirmed the owners', async () => {
+  it('begins when a gateway has confirmed the owners', async () => {
     const gate = new StartGate(waitMs)
     const opened = gate.opened(new AbortController().signal)
     gate.open()
     await opened
     expect(gate.leftMs).to.equal(0)
   })
-  it('ends after a time without a gateway', () => {
+  it('begins after a fixed time if no gateway connects', () => {
     let now = 0
     const gate = new StartGate(1000, undefined, () => now)
     now = 999

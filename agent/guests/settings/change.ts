@@ -71,7 +71,7 @@ async function carryOut(context: ChangeContext, target: Target, change: SettingC
   try {
     await change.apply?.(changed)
   } catch (cause) {
-    const error = toBerthError(cause, 'changing a setting of the guest')
+    const error = toBerthError(cause, 'could not change a setting of the guest')
     error.undone = await restore(context, target.uuid, { takeBack, apply: change.apply })
     throw error
   }

@@ -16,12 +16,12 @@ const rule = {
 const firewall = (count: number, description = 'web') =>
   checkFirewall({ enabled: true, defaultAction: 'DROP', rules: Array(count).fill({ ...rule, description }) })
 
-describe('the firewall in the note of a backup', () => {
-  it('is the same after it was written and read again', () => {
+describe('the firewall that is stored with a backup', () => {
+  it('does not change when it is encoded and decoded', () => {
     const recorded = firewall(2)
     expect(decodeFirewall(encodeFirewall(recorded))).to.deep.equal(recorded)
   })
-  it('is stored without descriptions if it is too long for an argument of a program', () => {
+  it('loses its descriptions if it would be too long for an argument of a program', () => {
     const rules = Array.from({ length: 200 }, () => ({ ...rule, description: randomBytes(150).toString('base64') }))
     const text = encodeFirewall(checkFirewall({ enabled: true, defaultAction: 'DROP', rules }))
     expect(text.length).to.be.at.most(32 * 1024)
@@ -30,7 +30,7 @@ describe('the firewall in the note of a backup', () => {
   it('is refused if it is damaged', () => expect(() => decodeFirewall('damaged')).to.throw())
 })
 
-describe('the settings in the note of a backup', () => {
+describe('the settings that are stored with a backup', () => {
   it('are ignored if they are damaged or missing', () => {
     expect(decodeSettings('id', Buffer.from([0xff]).toString('base64'))).to.equal(undefined)
     expect(decodeSettings('id', undefined)).to.equal(undefined)

@@ -17,7 +17,7 @@ export function openGuestProgram(command: TerminalCommand, listener: TerminalLis
   const { program, args, env } = command
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
   child.on('error', () => undefined) // the check of `pid` below reports this error
-  if (child.pid === undefined) throw new Error(`the program ${program} could not be started`)
+  if (child.pid === undefined) throw new Error(`the program ${program} could not be started in the guest`)
   return new GuestProgram(child, listener)
 }
 

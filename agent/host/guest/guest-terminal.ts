@@ -94,7 +94,7 @@ function start({ program, args, env }: TerminalCommand, fd: number): ChildProces
   const stdio = ['pipe', 'ignore', 'pipe', fd] as const
   const child = spawn(program, args, { env, cwd: '/', detached: true, stdio: [...stdio] })
   child.on('error', () => undefined) // the check of `pid` below reports this error
-  if (child.pid === undefined) throw new Error(`the program ${program} could not be started`)
+  if (child.pid === undefined) throw new Error(`the program ${program} could not be started in the guest`)
   return child
 }
 

@@ -110,11 +110,11 @@ async function launch(order: LaunchOrder, options: RunOptions): Promise<RunResul
     }
     const kill = launcher.launch(order, {
       onStart: (pid) => options.onStart?.(pid),
-      onOutput: (stream, chunk) => output.take(stream, chunk) || stop('too much output'),
+      onOutput: (stream, chunk) => output.take(stream, chunk) || stop('killed because of too much output'),
       onEnd: ended,
     })
     const { timeoutMs = 60_000 } = options
-    const timer = setTimeout(() => stop(`no end after ${timeoutMs} ms`), timeoutMs)
+    const timer = setTimeout(() => stop(`killed because it did not end within ${timeoutMs} ms`), timeoutMs)
     const abort = (): void => stop('aborted')
     options.signal?.addEventListener('abort', abort, { once: true })
     if (options.signal?.aborted) abort()

@@ -100,7 +100,7 @@ export class Transfer {
     if (answer.status === 416 && rangeSize(answer) === from) return
     const start = answer.status === 206 && rangeStart(answer) === from ? from : 0
     if (answer.status === 206 && start !== from)
-      throw new Error('the server returned another byte range than the requested one')
+      throw new Error('the server returned a different range of bytes than requested')
     const total = totalOf(answer, start)
     await this.#checkRoom(total, start)
     await writeFile(noteOf(file), JSON.stringify({ url, validator: validatorOf(answer), bootId: readBootId() }))

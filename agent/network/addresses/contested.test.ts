@@ -37,7 +37,7 @@ describe('the check whether another machine uses a guest’s address', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('probes an address again only after a new assignment if nobody answered the first probe', () => {
+  it('does not repeat an unanswered probe until the address is assigned again', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

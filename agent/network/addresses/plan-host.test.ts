@@ -130,7 +130,7 @@ describe('the plan of the kernel settings for IPv6', () => {
 })
 
 describe('the metric and the protocol number of an agent’s routes and addresses', () => {
-  it('are always the same for the same table name, and differ between table names', () => {
+  it('depend only on the agent’s table name, and differ between table names', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))
     const { metric, protocol } = markOf('berth')

@@ -21,7 +21,7 @@ const facts: ScanFacts = {
     ['198.51.100.8', '02:00:00:00:00:08'],
     ['198.51.100.9', ''],
   ]),
-  silence: 'not checked (verify)',
+  silence: 'not checked, because verify is false',
 }
 
 describe('the scan of the host’s network segment for free addresses', () => {
@@ -34,7 +34,7 @@ describe('the scan of the host’s network segment for free addresses', () => {
     ['198.51.100.2', 'configured', true, 'already configured on eth0'],
     ['198.51.100.8', 'in_use', false, '02:00:00:00:00:08 answers for it'],
     ['198.51.100.9', 'available', true, 'no answer to ARP'],
-    ['198.51.100.10', 'unknown', false, 'not checked (verify)'],
+    ['198.51.100.10', 'unknown', false, 'not checked, because verify is false'],
     ['203.0.113.9', 'unknown', true, 'not in a network of eth0: usable if it is routed to this host'],
     ['198.51.100.0', 'unknown', false, 'network address of 198.51.100.0/24'],
     ['198.51.100.255', 'unknown', false, 'broadcast address of 198.51.100.0/24'],

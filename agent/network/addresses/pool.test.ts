@@ -41,7 +41,7 @@ function fieldOf(act: () => unknown): string {
 }
 
 describe('a public IPv4 pool', () => {
-  it('gives an address by default the interface of the uplink and the prefix length 32', () => {
+  it('assigns the uplink’s interface and the prefix length 32 to an address by default', () => {
     expect(
       parsePool([item({}), item({ address: '203.0.113.6', interface: 'eth1.100', prefixLen: 29 })], rules),
     ).to.deep.equal([

@@ -75,7 +75,9 @@ function readFacts(request: ScanRequest, { has, known, device, range }: Segment)
     edges: readEdges(onDevice),
     isOnLink: (address) =>
       onDevice.some((item) => isWithin(address, parseCidrOrAddress(`${item.address}/${item.prefixLength}`)!)),
-    silence: request.verify ? `${device} is down: its addresses could not be checked` : 'not checked (verify)',
+    silence: request.verify
+      ? `${device} is down: its addresses could not be checked`
+      : 'not checked, because verify is false',
   }
 }
 

@@ -26,18 +26,18 @@ describe('the addresses that a guest keeps when it moves', () => {
     ['stay in a pool that both hosts serve', {}, [inside], [`${inside}@eth0`]],
     ['are on the interface of the pool', { own: [{ ...rack, interface: 'eth1' }] }, [inside], [`${inside}@eth1`]],
     ['are only those in the pool', {}, [outside, inside], [`${inside}@eth0`]],
-    ['exclude all if the pools have different names', { others: [{ ...rack, name: 'other' }] }, [inside], []],
+    ['do not stay if the pools have different names', { others: [{ ...rack, name: 'other' }] }, [inside], []],
     [
-      'exclude all if the pools have different ranges',
+      'do not stay if the pools have different ranges',
       { others: [{ ...rack, range: '203.0.113.0/25' }] },
       [inside],
       [],
     ],
-    ['exclude all if the present host has no shared pool', { others: [] }, [inside], []],
-    ['exclude all if this host has no shared pool', { own: [] }, [inside], []],
+    ['do not stay if the present host has no shared pool', { others: [] }, [inside], []],
+    ['do not stay if this host has no shared pool', { own: [] }, [inside], []],
     ['are only those that are free', { isFree: (address: string) => address !== inside }, [inside], []],
-    ['exclude all without a default route', { uplink: '' }, [inside], []],
-    ['exclude all if the interface is missing', { own: [{ ...rack, interface: 'eth9' }] }, [inside], []],
+    ['do not stay without a default route', { uplink: '' }, [inside], []],
+    ['do not stay if the interface is missing', { own: [{ ...rack, interface: 'eth9' }] }, [inside], []],
   ] as [string, Partial<KeptFacts>, string[], string[]][])
     it(name, () => {
       const found = planKept(addresses, { ...facts, ...changed })

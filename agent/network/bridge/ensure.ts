@@ -77,7 +77,9 @@ export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPla
     if (optional && isGone(cause)) return []
     if (!isRefused(cause)) throw cause
     checkForwards(path, have)
-    return refused.has(path) ? [] : [(refused.add(path), `${name}: stays ${have}, ${value} refused`)]
+    return refused.has(path)
+      ? []
+      : [(refused.add(path), `${name}: the kernel did not allow the change from ${have} to ${value}`)]
   }
   return [`${name}: ${have} → ${value}`]
 }

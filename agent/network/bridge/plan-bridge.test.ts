@@ -50,7 +50,7 @@ describe('the plan of the bridge of guests', () => {
   ] as [string, ObservedBridge | undefined, string[]][])
     it(name, () => expect(planBridge('berth0', subnet, have)).to.deep.equal(commands))
 
-  it('enables IP forwarding before all other settings, because this setting resets the others', () => {
+  it('enables IP forwarding first, because this resets other kernel settings', () => {
     const [first, ...rest] = planBridgeSysctls('berth0')
     expect(first).to.deep.equal({ path: 'net/ipv4/ip_forward', value: 1 })
     expect(rest.map(({ path }) => path)).to.include('net/ipv4/conf/berth0/route_localnet')

@@ -69,7 +69,7 @@ describe('the check of firewall rules of other programs', () => {
       both,
       false,
     ],
-    ['if its policy drops, and only a chain to which it does not jump accepts them', 'drop', [], both, true],
+    ['if its policy drops, and packets are accepted only by a chain to which it does not jump', 'drop', [], both, true],
     [
       'if its policy drops, and its rules accept only some packets',
       'drop',

@@ -230,7 +230,7 @@ class HostRules implements Rules {
     try {
       await this.#stale.purge()
     } catch (cause) {
-      throw toBerthError(cause, 'removing connections that former owners of guest addresses left behind')
+      throw toBerthError(cause, 'could not remove connections that former owners of guest addresses left behind')
     }
   }
 

@@ -37,7 +37,7 @@ export const ProofSchema = Type.Object({
 export function secondFactorOf(body: Static<typeof SecondFactorSchema>): CodeFactor {
   if (body.code !== undefined) return { code: body.code }
   if (body.recovery_code !== undefined) return { recoveryCode: body.recovery_code }
-  throw new BerthError('invalid', 'missing_field', 'code: is required, or send recovery_code', {
+  throw new BerthError('invalid', 'missing_field', 'code: is required, unless recovery_code is sent', {
     field: 'code',
   })
 }

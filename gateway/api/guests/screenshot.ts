@@ -20,7 +20,7 @@ export function screenshotRoute(fleet: Fleet): Route {
     errors: ['unsupported', 'guest_not_running', 'policy_blocked', 'host_offline', 'agent_timeout'],
     handle: ({ caller, guest }) => {
       if (guest.guest.suspension && isBound(caller))
-        throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended')
+        throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
       return takeScreenshot(fleet, guest)
     },
   })

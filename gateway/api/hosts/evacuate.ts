@@ -139,7 +139,9 @@ async function refuseReachable({ gateways }: Parts, { id, state }: HostView): Pr
 function checkConfirmed({ name }: HostView, confirm: string | undefined): void {
   if (confirm === name) return
   const isMissing = confirm === undefined
-  const message = isMissing ? 'confirm: is required: the name of the host' : 'confirm: must be the name of the host'
+  const message = isMissing
+    ? 'confirm: is required, and must be the name of the host'
+    : 'confirm: must be the name of the host'
   throw new BerthError('invalid', isMissing ? 'missing_field' : 'invalid_field', message, { field: 'confirm' })
 }
 

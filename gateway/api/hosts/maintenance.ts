@@ -162,7 +162,7 @@ function findHosts(view: FleetView, { hosts: names, group }: WindowBody): string
 
 function findHost(hosts: readonly HostView[], ref: string): HostView {
   const found = hosts.find(({ id }) => id === ref) ?? hosts.find(({ name }) => name.toLowerCase() === ref.toLowerCase())
-  if (!found) throw invalidField('hosts', `hosts: there is no host ${ref}`)
+  if (!found) throw invalidField('hosts', `hosts: host ${ref} does not exist`)
   return found
 }
 

@@ -177,5 +177,5 @@ function conditionOf(host: HostView, warnings: readonly string[]): 'ok' | 'warni
 }
 
 function neverReported(): BerthError {
-  return new BerthError('unavailable', 'host_offline', 'the host did not send a report yet')
+  return new BerthError('unavailable', 'host_offline', 'the host has sent no report yet: try again later')
 }

@@ -89,5 +89,9 @@ export class AgentLink {
 }
 
 export function offlineError({ record }: HostState): BerthError {
-  return new BerthError('unavailable', 'host_offline', `host ${record.name} is not connected`)
+  return new BerthError(
+    'unavailable',
+    'host_offline',
+    `host ${record.name} is not connected to the gateway: try again later`,
+  )
 }

@@ -48,12 +48,16 @@ export class EvacuationStore {
   }
 
   async list(): Promise<StoredEvacuation[]> {
-    const found = await this.store.run('read evacuations', (client) => client.hVals(this.#evacuationsKey))
+    const found = await this.store.run('read the evacuations of containers', (client) =>
+      client.hVals(this.#evacuationsKey),
+    )
     return found.map((text) => JSON.parse(text) as StoredEvacuation)
   }
 
   async find(uuid: string): Promise<StoredEvacuation | undefined> {
-    return parse(await this.store.run('read evacuation', (client) => client.hGet(this.#evacuationsKey, uuid)))
+    return parse(
+      await this.store.run('read the evacuation of a container', (client) => client.hGet(this.#evacuationsKey, uuid)),
+    )
   }
 
   /**
@@ -62,7 +66,7 @@ export class EvacuationStore {
    */
   async begin(wanted: Omit<StoredEvacuation, 'generation'>): Promise<StoredEvacuation> {
     const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
-    return this.#change('begin evacuation', wanted, ({ reservation, known, room }) => {
+    return this.#change('begin the evacuation of a container', wanted, ({ reservation, known, room }) => {
       if (!reservation) throw notFound('container')
       const owner = planEvacuate(ownerOf(reservation), wanted.fromHostId, wanted.toHostId)
       if (!owner || (known && !known.isReinstated))
@@ -80,14 +84,14 @@ export class EvacuationStore {
 
   /** True if the store contains this evacuation, and replicas have confirmed it. */
   async confirm({ id, uuid }: StoredEvacuation): Promise<boolean> {
-    return this.store.transact('confirm evacuation', async (client) => {
+    return this.store.transact('confirm the evacuation of a container', async (client) => {
       return parse(await client.hGet(this.#evacuationsKey, uuid))?.id === id
     })
   }
 
   /** Makes the failed host the owner again. Call it only if the target has no copy of the guest. */
   async reinstate(evacuation: StoredEvacuation): Promise<void> {
-    await this.#change('reinstate the failed host', evacuation, ({ reservation, known }) => {
+    await this.#change('make the failed host the owner of a container again', evacuation, ({ reservation, known }) => {
       const owner = reservation && planReinstate(ownerOf(reservation), evacuation)
       if (known?.id !== evacuation.id || known.isReinstated || !owner) return undefined
       return {
@@ -101,7 +105,7 @@ export class EvacuationStore {
 
   /** Forgets an evacuation that has ended: the target has the guest, or the failed host is the owner again. */
   async forget(evacuation: StoredEvacuation): Promise<void> {
-    await this.#change('forget evacuation', evacuation, ({ reservation, known, room }) => {
+    await this.#change('remove the record of an evacuation', evacuation, ({ reservation, known, room }) => {
       if (known?.id !== evacuation.id) return undefined
       const forgotten = reservation && withOwner(reservation, ownerOf(reservation))
       // The reservation stays a little longer, because other gateways may not have received the target's report yet.

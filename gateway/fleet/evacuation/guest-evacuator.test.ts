@@ -1,10 +1,10 @@
 import { expect } from 'chai'
 import { GuestEvacuator, type GuestEvacuatorOptions } from './guest-evacuator.js'
 
-describe('the end of an evacuation whose restore has failed', () => {
+describe('an evacuation whose restore has failed', () => {
   for (const [name, isRemoved, expected] of [
     ['is forgotten if the failed host was removed from the fleet', true, ['u1']],
-    ['waits for the failed host', false, []],
+    ['is stored until the failed host returns', false, []],
   ] as const)
     it(name, async () => {
       const forgotten: string[] = []

@@ -91,7 +91,7 @@ export class GuestEvacuator {
     if (guest?.hostId !== fromHostId) throw notFound('container')
     if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
     refuseUnrestorable(guest)
-    if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is moving')
+    if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is already moving to another host')
     const { unusable = [] } = (await evacuations.find(uuid)) ?? {}
     const { targetId, backupId } = findNewest(guest.guest, unusable)!
     const copies = [...view.states()].filter((host) => findReported(host, uuid)).map(({ record }) => record.id)
@@ -99,7 +99,8 @@ export class GuestEvacuator {
       const alsoMoving = [...view.guestsOf(fromHostId)].map((other) => other.guest.uuid)
       const choice = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
       const toHostId = await placement.reserveTarget(id, guest, choice)
-      if (copies.includes(toHostId)) throw conflict('invalid_state', 'the only possible host has an old copy of it')
+      if (copies.includes(toHostId))
+        throw conflict('invalid_state', 'the only suitable target host has an old copy of the container')
       this.options.watched.agent(toHostId)
       const text = Buffer.from(Guest.encode(guest.guest).finish()).toString('base64')
       return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, targetId, backupId, unusable })
@@ -172,7 +173,10 @@ export class GuestEvacuator {
       await reached(fromHostId, revision)
     } catch (error) {
       if (!(error instanceof BerthError) || error.code !== 'not_found') throw error
-      log.warn({ guest: uuid, host: fromHostId }, 'the host that has returned does not have a guest of before')
+      log.warn(
+        { guest: uuid, host: fromHostId },
+        'a host that has returned no longer has a guest that it had before it failed',
+      )
     }
     await evacuations.forget(evacuation)
   }
@@ -203,7 +207,8 @@ export class GuestEvacuator {
 /** @throws {BerthError} `backup_missing`, `invalid_state` */
 function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>): void {
   if (guest.deletion) throw conflict('invalid_state', 'the container is deleted')
-  if (guest.status === 'creating') throw conflict('invalid_state', 'the container was being created')
+  if (guest.status === 'creating')
+    throw conflict('invalid_state', 'the container was being created when its host failed')
   if (!findNewest(guest)) throw conflict('backup_missing', 'the container has no backup')
 }
 

@@ -72,7 +72,12 @@ export class GuestMover {
         await this.#describeLive({ guest, offline: false })
         return []
       } catch (error) {
-        return [[guest.guest.uuid, toBerthError(error, 'plan the move of a container')]]
+        return [
+          [
+            guest.guest.uuid,
+            toBerthError(error, 'could not plan the move of the container: see the log of the gateway'),
+          ],
+        ]
       }
     })
     return new Map((await Promise.all(refusals)).flat())
@@ -88,7 +93,8 @@ export class GuestMover {
   async #refuseImpossible({ guest, toHostId, offline }: MoveChoice): Promise<void> {
     this.#refuseUnmovable(guest, offline)
     const { watched, moves } = this.options
-    if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
+    if (await moves.find(guest.guest.uuid))
+      throw conflict('guest_moving', 'the container is already moving: wait for its task, or cancel it')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is already on the target host')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
   }
@@ -100,7 +106,8 @@ export class GuestMover {
     watched.agent(guest.hostId)
     const source = view.findHost(guest.hostId)
     const has = (feature: AgentFeature): boolean => source?.description?.features.includes(feature) ?? false
-    if (movesLive(guest, offline) && !has('move-live')) throw offlineRequired(['the agent of its host is too old'])
+    if (movesLive(guest, offline) && !has('move-live'))
+      throw offlineRequired(['the agent of the host of the container is too old: upgrade it first'])
     if (!has(featureOf(guest.guest, offline))) throw cannotMove(source?.name)
   }
 
@@ -146,7 +153,7 @@ export class GuestMover {
   #ask(toHostId: string, { guest, liveFacts }: MovingGuest): Promise<ExpectGuestResponse> {
     const target = this.options.view.findHost(toHostId)
     if (liveFacts !== '' && !target?.description?.features.includes('move-live'))
-      throw offlineRequired(['the agent of the target is too old'])
+      throw offlineRequired(['the agent of the target host is too old: upgrade it first'])
     return this.#agent(toHostId).moves.expectGuest({ ...this.#expectation(guest, '', 0), liveFacts })
   }
 

@@ -69,7 +69,10 @@ export class MoveDecider {
           if (copies.length > 0)
             void this.#announcing.run(record.id, () => this.#announcer.fence(record.id, copies, moves))
       } catch (error) {
-        this.options.log.debug({ reason: describeError(error) }, 'could not continue the moves of containers')
+        this.options.log.debug(
+          { reason: describeError(error) },
+          'could not continue the moves of containers; trying again later',
+        )
       }
     }
   }
@@ -78,7 +81,10 @@ export class MoveDecider {
     try {
       await this.options.evacuator.settleAll()
     } catch (error) {
-      this.options.log.debug({ reason: describeError(error) }, 'could not continue the evacuations of containers')
+      this.options.log.debug(
+        { reason: describeError(error) },
+        'could not continue the evacuations of containers; trying again later',
+      )
     }
   }
 

@@ -53,7 +53,7 @@ export class MoveStore {
 
   /** Returns all stored moves. A move stays stored until both hosts know its end. */
   async list(): Promise<StoredMove[]> {
-    const found = await this.store.run('read moves', (client) => client.hVals(this.#movesKey))
+    const found = await this.store.run('read the moves of containers', (client) => client.hVals(this.#movesKey))
     return found.map((text) => JSON.parse(text) as StoredMove)
   }
 
@@ -69,7 +69,7 @@ export class MoveStore {
 
   /** Returns the ownership generation of a guest. 0: not known. */
   async readGeneration(uuid: string): Promise<number> {
-    const text = await this.store.run('read owner', (client) => client.hGet(this.#keys.guests, uuid))
+    const text = await this.store.run('read the owner of a container', (client) => client.hGet(this.#keys.guests, uuid))
     return parseReservation(text)?.generation ?? 0
   }
 
@@ -81,7 +81,7 @@ export class MoveStore {
    */
   async begin(move: Omit<StoredMove, 'decided'>, name: string): Promise<void> {
     const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
-    await this.#change('begin move', move, ({ owner, names, move: earlier, room }) => {
+    await this.#change('begin the move of a container', move, ({ owner, names, move: earlier, room }) => {
       if (!owner) throw notFound('container')
       if (names?.newName !== undefined || names?.name !== name)
         throw conflict('invalid_state', 'the container is being renamed: move it when it has its new name')
@@ -103,7 +103,7 @@ export class MoveStore {
    * @returns false if nothing was written, because the move is already decided or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
-    return this.#change('decide move', { id, uuid }, ({ owner, move, room }) => {
+    return this.#change('decide the move of a container', { id, uuid }, ({ owner, move, room }) => {
       if (move?.id !== id) return undefined
       const next = planDecision(ownerIn(move, owner), move, decision)
       if (!next) return undefined
@@ -117,7 +117,7 @@ export class MoveStore {
    * Does nothing if the store has another owner or another move of the guest.
    */
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
-    return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
+    return this.#change('recover the move of a container', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
       // The lost decision about this move possibly used `generation + 1`. The new generation must be higher.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
@@ -135,7 +135,9 @@ export class MoveStore {
    * only in the present master, and a failover would lose it.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
-    const { move } = await this.store.transact('confirm move', (client) => this.#read(client, { id, uuid }))
+    const { move } = await this.store.transact('confirm the move of a container', (client) =>
+      this.#read(client, { id, uuid }),
+    )
     return (
       move?.id === id && move.decided?.ownerId === decided?.ownerId && move.decided?.generation === decided?.generation
     )
@@ -143,7 +145,7 @@ export class MoveStore {
 
   /** Forgets a move that has ended. Call it when both hosts know the result. */
   async forget({ id, uuid }: StoredMove): Promise<void> {
-    await this.store.transact('forget move', async (client) => {
+    await this.store.transact('remove the record of a move', async (client) => {
       await client.watch(this.#movesKey)
       const { move, room } = await this.#read(client, { id, uuid })
       if (move?.id !== id) return void (await client.unwatch())

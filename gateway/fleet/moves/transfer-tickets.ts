@@ -38,7 +38,12 @@ export class TransferTickets {
   async #issue({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
     const { ticketIssuer, watched } = this.options
     const peer = watched.peerOf(fromHostId)
-    if (!peer) throw new BerthError('unavailable', 'host_offline', `host ${fromHostId} is not connected`)
+    if (!peer)
+      throw new BerthError(
+        'unavailable',
+        'host_offline',
+        `host ${fromHostId} is not connected to the gateway: try again later`,
+      )
     const transfer = { moveId, guestUuid, fromHostId, toHostId }
     const issued = await ticketIssuer(toHostId).certify(peer.publicKey, { role: 'transfer', transfer }, ticketMs)
     return issued.certificatePem

@@ -44,12 +44,12 @@ export class GuestRegistry {
 
   /** Finds the reservation that an earlier attempt of the operation made. */
   async findByOperation(operationId: string): Promise<Reservation | undefined> {
-    return this.store.run('read reservation', (client) => this.#findByOperation(client, operationId))
+    return this.store.run('read the reservation of a name', (client) => this.#findByOperation(client, operationId))
   }
 
   /** Finds the reservation of a guest by its id, uuid or name. */
   async find(ref: string): Promise<Reservation | undefined> {
-    return this.store.run('read reservation', async (client) => {
+    return this.store.run('read the reservation of a name', async (client) => {
       const [byId, byName] = await Promise.all([client.hGet(this.#keys.ids, ref), client.get(this.#keys.name(ref))])
       return parseReservation(await client.hGet(this.#keys.guests, byId ?? byName ?? ref.toLowerCase()))
     })
@@ -74,7 +74,9 @@ export class GuestRegistry {
   async #reserveWaiting(): Promise<void> {
     const requests = this.#waiting
     this.#waiting = []
-    const outcomes = await this.store.transact('reserve guests', (client) => this.#reserveAll(client, requests))
+    const outcomes = await this.store.transact('reserve the names and ids of guests', (client) =>
+      this.#reserveAll(client, requests),
+    )
     for (const [at, request] of requests.entries()) request.outcome = outcomes[at]!
   }
 
@@ -161,7 +163,7 @@ export class GuestRegistry {
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {
-      const { cursor: next, entries } = await this.store.run('read reservations', (client) =>
+      const { cursor: next, entries } = await this.store.run('read the reservations of names', (client) =>
         client.hScan(this.#keys.guests, cursor, { COUNT: claimBatch }),
       )
       yield entries.flatMap(({ value }) => parseReservation(value) ?? [])
@@ -172,7 +174,9 @@ export class GuestRegistry {
   /** Returns the uuids of guests that no longer exist. Uuids are never used again. */
   async findGone(uuids: readonly string[]): Promise<string[]> {
     if (uuids.length === 0) return []
-    const found = await this.store.run('look for guests', (client) => client.hmGet(this.#keys.guests, [...uuids]))
+    const found = await this.store.run('look up the owners of guests', (client) =>
+      client.hmGet(this.#keys.guests, [...uuids]),
+    )
     return uuids.filter((_, index) => !found[index])
   }
 
@@ -196,9 +200,11 @@ export class GuestRegistry {
 
   /** Usually, the store already has the guests of all claims. One read is then enough, without a transaction. */
   async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
-    const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
+    const found = await this.store.run('look up the owners of guests', (client) =>
+      this.#planClaims(client, hostId, claims),
+    )
     if (found.isRegistered) return found.refused
-    return this.store.transact('register guests', async (client) => {
+    return this.store.transact('register guests of a host', async (client) => {
       await client.watch([...claims.map(({ name }) => this.#keys.name(name)), this.#keys.nextId])
       const { add, renamed, refused, highestId, isRegistered } = await this.#planWatched(client, hostId, claims)
       if (isRegistered) {

@@ -36,7 +36,7 @@ export class GuestReleases {
    */
   async release(hostId: string, uuids: readonly string[], isDeleted = true): Promise<void> {
     if (uuids.length === 0) return
-    const held = await this.store.run('look for guests', (client) => this.#read(client, uuids))
+    const held = await this.store.run('look up the owners of guests', (client) => this.#read(client, uuids))
     const own = held.filter((one) => one.hostId === hostId && one.evacuatedFrom === undefined)
     if (own.length === 0) return
     for (const one of own) this.#waiting.set(one.uuid, { ...one, isDeleted })
@@ -48,7 +48,7 @@ export class GuestReleases {
     this.#waiting = new Map()
     for (let at = 0; at < waiting.length; at += batchSize) {
       const batch = waiting.slice(at, at + batchSize)
-      await this.store.transact('release guests', (client) => this.#releaseBatch(client, batch))
+      await this.store.transact('release the names and ids of guests', (client) => this.#releaseBatch(client, batch))
     }
   }
 

@@ -220,7 +220,7 @@ export class Placement {
 }
 
 /** Reason that is reported if no other reason is known. */
-const noTarget = 'no target was found'
+const noTarget = 'no suitable target host was found'
 
 function findRefusal(refuse: () => void): BerthError | undefined {
   try {

@@ -92,7 +92,7 @@ class BalancedFleet {
       return this.#move(kind, this.#targetsOf(guest)[0]!)
     } catch (error) {
       const load = this.#loadOf(this.#hostOf.get(guest)!)
-      const { message } = toBerthError(error, 'no target was found')
+      const { message } = toBerthError(error, 'no suitable target host was found')
       return { ...kind, toHostId: '', message, from: { before: load, after: load } }
     }
   }

@@ -101,7 +101,7 @@ describe('the registration of guests that host “a” reports', () => {
   for (const [name, change, expected] of [
     ['stops a copy with a lower generation than the registered owner’s', { generation: 1 }, 2],
     ['stops a copy that is older than the first move of the guest', {}, 2],
-    ['does not stop a copy that its host must not start anyway', { generation: 1, isOwner: false }, undefined],
+    ['does not stop a copy that is already fenced', { generation: 1, isOwner: false }, undefined],
     ['does not stop a copy with the generation of the registered owner', { generation: 2 }, undefined],
   ] as const)
     it(name, () => {
@@ -113,7 +113,7 @@ describe('the registration of guests that host “a” reports', () => {
   for (const [name, change, expected] of [
     ['stops an old copy of a guest that was deleted on another host', { generation: 1 }, { add: [], stopped: 2 }],
     [
-      'tells a fenced copy of a deleted guest its last generation',
+      'sends the last generation of a deleted guest to the host of a fenced copy',
       { isOwner: false, isFenced: true },
       { add: [], stopped: 2 },
     ],

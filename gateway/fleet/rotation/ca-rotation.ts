@@ -117,7 +117,7 @@ export class CaRotation implements FleetRotation {
 
   async finish(withoutHosts: readonly string[]): Promise<Rotation> {
     const unknown = withoutHosts.find((id) => !this.options.view.findHost(id))
-    if (unknown !== undefined) throw invalidField('without_hosts', `without_hosts: there is no host ${unknown}`)
+    if (unknown !== undefined) throw invalidField('without_hosts', `without_hosts: host ${unknown} does not exist`)
     return (await this.#rotation.update((old) => planFinish(old, withoutHosts)))!
   }
 

@@ -111,7 +111,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('learns from errors neither addresses of other containers nor the free capacity', async () => {
+    it('cannot learn addresses of other containers or the free capacity from errors', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

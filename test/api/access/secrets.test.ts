@@ -319,7 +319,7 @@ describe('the search for secrets in logs and stored data', function () {
     }
     for (const [place, sign] of [
       ['log of the gateway', '/sub-user/access'],
-      ['log of the agent', 'agent ready'],
+      ['log of the agent', 'the agent is ready'],
       ['audit log', 'account.recovery_codes'],
       ['log of log-ins', 'ada'],
       ['metrics', 'berth_guests'],

@@ -6,7 +6,7 @@ import { Browser, makeAdmin, password } from '../../support/gateway/browser.js'
 import { startTestGateway } from '../../support/gateway/test-gateway.js'
 
 describe('passwords, second factors and sessions', () => {
-  it('are in no log, audit entry or metric, and not in plain text in the store', async () => {
+  it('do not appear in logs, audit entries and metrics, or in plain text in the store', async () => {
     const lines: string[] = []
     const sink = new Writable({
       write: (chunk: Buffer, _, done) => {

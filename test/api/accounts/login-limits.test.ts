@@ -65,14 +65,14 @@ describe('login attempts', function () {
     expect(left).to.equal('12')
   })
 
-  it('are not counted if their password was not checked', async () => {
+  it('are not counted if the gateway did not check their password', async () => {
     const who = { username: 'crowded', address: '192.0.2.78', device: undefined }
     for (let n = 0; n < 20; n++) await (await limits.enter(who)).abandoned()
     await limits.enter(who)
     expect(await store.client.get(store.key('login-attempts', 'source:192.0.2.78'))).to.equal('1')
   })
 
-  it('are limited per account, no matter from which source, if they send a code of the second factor', async () => {
+  it('with a second-factor code are limited per account, whatever their source address', async () => {
     const code = (n: number, device?: string) =>
       limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,
@@ -86,7 +86,7 @@ describe('login attempts', function () {
     expect(recovery, 'a recovery code').to.not.equal(undefined)
   })
 
-  it('create in the store only counters that expire', async () => {
+  it('store only counters that expire', async () => {
     const client = store.client
     for await (const names of client.scanIterator({ MATCH: store.key('login-*') }))
       for (const name of names) expect(await client.pTTL(name), name).to.be.greaterThan(0)

@@ -186,7 +186,7 @@ describe('passkeys', () => {
     expect((await stranger().login(username, next)).status).to.equal(200)
   })
 
-  it('cannot let the gateway send requests to an address in a certificate', async () => {
+  it('do not make the gateway send requests to an address in their certificate', async () => {
     let requests = 0
     const server = createServer((_request, response) => response.end(String(requests++))).listen(0, '127.0.0.1')
     await once(server, 'listening')

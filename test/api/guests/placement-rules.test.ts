@@ -103,7 +103,7 @@ describe('the placement rules of containers', () => {
     expect(await detail(guest.id)).not.to.have.property('placement')
   })
 
-  it('cause a suggested move if they are broken, and the usage of the fleet shows the capacity of groups', async () => {
+  it('cause a suggested move if they are broken, and each group of hosts has its own usage figures', async () => {
     const guest = await add(undefined, { host_id: 'host-c' })
     await gateway.request('PATCH', `/containers/${guest.id}`, { body: { placement: { labels: ['disk=nvme'] } } })
     const { body } = await gateway.request('GET', '/fleet/balance')

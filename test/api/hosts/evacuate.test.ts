@@ -94,7 +94,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     return drain.containers as EvacuatedRow[]
   }
 
-  it('is planned without a change, and refused while the host is online or without a confirmation', async () => {
+  it('changes nothing in a dry run, and is refused without a confirmation or while the host is online', async () => {
     const [saved, lost] = [await addGuest(true), await addGuest(false)]
     expect(refusal(await evacuate({ dry_run: true }))).to.deep.equal([409, 'invalid_state'])
     await gateway.fleet.setHostState('host-a', 'offline')
@@ -195,7 +195,10 @@ describe('the evacuation of a failed host over HTTP', function () {
     const rows = new Map((await waitForEnd()).map((row) => [row.name, row]))
     await moves.decide(move, 'cancel')
     expect(rows.get(guest.name)).to.include({ state: 'done' })
-    expect(rows.get(moving.name)).to.include({ state: 'failed', message: 'the container is moving' })
+    expect(rows.get(moving.name)).to.include({
+      state: 'failed',
+      message: 'the container is already moving to another host',
+    })
   })
 
   it('restores each guest with a backup on another host, and fences it on the host that returns', async () => {
@@ -269,7 +272,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(lost).to.include({ code: 'host_offline' })
   }
 
-  it('orders a restore again whose order was lost, and follows its task', async () => {
+  it('repeats a lost request for a restore, and follows the task of the restore', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
     await loseOrder(guest, 'host-b')
@@ -302,7 +305,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(runsOn('host-a', guest)).to.equal(true)
   })
 
-  it('starts a guest again that its former host has fenced before the restore failed', async () => {
+  it('starts a guest on its former host again if the restore fails after that host has fenced the guest', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
     const { backupFaults } = agentOf('host-b').host
@@ -326,7 +329,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(await detail(guest)).to.include({ host_id: 'host-a', name: guest.name, status_reason: '' })
   })
 
-  it('chooses another target if the target of a lost order was removed from the fleet', async () => {
+  it('chooses another target host if a request was lost and its target was removed from the fleet', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
     await gateway.fleet.hosts.updateHost('host-c', { draining: false })

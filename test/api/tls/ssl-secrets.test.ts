@@ -63,7 +63,7 @@ describe('private keys of TLS', () => {
     if (status === 200) keys.set(String(keys.size), gateway.tls.documents.opened(settings.value!.current!).keyPem)
   }
 
-  it('are in no answer, log line, audit entry or process, and not in plain text in Redis', async () => {
+  it('do not appear in answers, logs, audit entries and processes, or in plain text in Redis', async () => {
     const authority = await TestAuthority.create()
     const { certPem, keyPem } = await authority.issue(name)
     const [other, ended] = [

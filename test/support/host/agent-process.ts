@@ -123,7 +123,7 @@ export class AgentProcess {
           if (this.exited()) throw new Error(`agent exited:\n${this.logTail()}`)
           return reachable(client)
         },
-        { what: () => `agent ready\n${this.logTail()}` },
+        { what: () => `the agent is ready\n${this.logTail()}` },
       )
     } finally {
       client.close()

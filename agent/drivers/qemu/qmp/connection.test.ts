@@ -113,7 +113,7 @@ describe('a connection to QEMU or to a guest agent', () => {
       expect([connection.closed, closed]).to.deep.equal([true, 1])
     })
 
-  it('does not open if the other side sends no greeting or does not exist', async () => {
+  it('opens only if the other side exists and sends a greeting', async () => {
     await serve(() => undefined, '{"event":"NOTHING"}\n')
     expect(await codeOf(open({ timeoutMs: 50 }))).to.equal('machine_timeout')
     expect(await codeOf(open({ path: `${path}-none` }))).to.equal('machine_unreachable')

@@ -126,7 +126,7 @@ export class QmpConnection {
       for (const line of this.#lines.take(chunk)) if (line.trim() !== '') this.#read(line)
     } catch (error) {
       this.#socket.destroy()
-      this.#end(toBerthError(error, 'reading a QMP message of the virtual machine failed'))
+      this.#end(toBerthError(error, 'could not read a QMP message of the virtual machine'))
     }
   }
 

@@ -41,7 +41,7 @@ describe('the splitter of a stream into lines', () => {
   })
 
   for (const chunks of [['abcd'], ['abc', 'd'], ['ab', 'cd\n'], ['abcd\n']])
-    it(`refuses a line that is too long and arrives in the chunks ${JSON.stringify(chunks)}`, () => {
+    it(`refuses a line that is too long if it arrives in the chunks ${JSON.stringify(chunks)}`, () => {
       const lines = new Lines(3)
       expect(() => chunks.forEach((chunk) => lines.take(Buffer.from(chunk)))).to.throw(MalformedMessage)
     })

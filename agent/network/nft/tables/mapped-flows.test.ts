@@ -23,7 +23,7 @@ const anyFlows = fc
 
 describe('the union of adjacent mapped ports into ranges', () => {
   for (const [name, all, joined] of [
-    ['returns nothing for no mappings', [], []],
+    ['returns an empty list if there are no mappings', [], []],
     ['joins adjacent ports in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],
     ['does not join ports across a gap', [flows(1), flows(3)], [flows(1), flows(3)]],
     [

@@ -93,7 +93,7 @@ describe('the parser of the output of nft list table', () => {
     expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })
 
-  it('returns a structure that changes with rules, types of sets and chains of other programs', () => {
+  it('returns a structure that differs if rules, set types or chains of other programs differ', () => {
     const { structure } = parseTables(bridge(two))
     expect(structure).to.contain('"bt0*"').and.contain('jump ipv4_from_guest').and.contain('ifname . ether_addr')
     expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)

@@ -91,7 +91,7 @@ describe('the purge of stale connections', () => {
     ])
   })
 
-  it('finds connections of a guest by its address at either end, and those of a mapping also by its ports', () => {
+  it('finds connections of a guest by its address, and connections of a mapping by address and port', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],

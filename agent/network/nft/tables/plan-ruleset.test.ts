@@ -61,7 +61,7 @@ describe('the nft ruleset', () => {
     }
   })
 
-  it('forwards no packets to closed destinations, even if the firewall of a guest accepts these packets', () => {
+  it('forwards no packets to network.closed_destinations, even if a guest’s firewall accepts them', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
     for (const [ip, suffix] of [

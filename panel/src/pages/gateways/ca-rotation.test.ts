@@ -16,12 +16,12 @@ describe('the commands for the rotation of the certificate authority', () => {
     ['include "finish" when the rotation is ready', { state: 'ready' }, ['finish']],
     ['are not offered while a rotation is finishing', { state: 'ending', finishing: true }, []],
     [
-      'offer to finish without hosts that are offline',
+      'offer to exclude hosts that are offline',
       { state: 'reissuing', missing_hosts: [offline] },
       ['finish', 'finishWithout'],
     ],
     [
-      'do not offer to finish without hosts that are online but not ready yet',
+      'do not offer to exclude hosts that are online but not ready yet',
       { state: 'reissuing', missing_hosts: [{ ...offline, reason: 'in_progress' }] },
       ['finish'],
     ],
