@@ -78,10 +78,10 @@ export class OwnerDecisions {
   }
 
   #discard(uuid: string, before: OwnershipRole): void {
-    const { store } = this.parts.context
+    const { store, network } = this.parts.context
     if (before === 'arriving') store.remove(uuid)
     // The target has adopted the addresses that the guest keeps.
-    if (before === 'handed_over') departAddresses(store.changes.db, readKept(store, uuid))
+    if (before === 'handed_over') departAddresses(store.changes.db, network.listShared(readKept(store, uuid)))
   }
 
   #takeOver(uuid: string): void {

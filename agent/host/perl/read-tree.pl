@@ -59,5 +59,6 @@ ask("the file system of $source does not support this", 'mount_setattr', $tree, 
 enter_empty_root(['tree', $tree, $place]);
 chdir $place or die "$place: $!\n";
 end_with_parent();
+bound_memory();
 exec { $program[0] } @program;
 die "$program[0]: $!\n";

@@ -2,9 +2,9 @@ import { pipeline } from 'node:stream/promises'
 import type { Readable } from 'node:stream'
 import type { ServerResponse } from 'node:http'
 import { Type } from 'typebox'
-import { BerthError } from '../../../shared/errors.js'
+import { BerthError, notFound } from '../../../shared/errors.js'
 import type { AuditLog } from '../../access/contract.js'
-import { isBound, type Principal } from '../../access/principal.js'
+import { isBound, maySee, type Principal } from '../../access/principal.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
@@ -33,6 +33,8 @@ const formats: Readonly<Record<Compression, { readonly suffix: string }>> = {
 
 /** Interval in ms between checks that the caller still may read the guest. */
 const recheckMs = 30_000
+/** Time in ms after which a client that takes no data is disconnected. */
+const stallMs = 60_000
 
 export function exportRoute(parts: ExportParts): Route {
   return route({
@@ -117,10 +119,12 @@ async function send(body: Readable, { response, context, fleet, finish }: Sendin
   const { uuid } = context.guest.guest
   const recheck = async (): Promise<void> => {
     const caller = await context.recheck()
+    if (!maySee(caller, uuid)) throw notFound('container')
     const guest = fleet.view.findGuest(uuid)
     if (guest) refuseBlocked(caller, guest)
   }
   const timer = setInterval(() => void recheck().catch((error: Error) => body.destroy(error)), recheckMs)
+  response.setTimeout(stallMs, () => response.destroy())
   let bytes = 0
   body.on('data', (part: Buffer) => (bytes += part.length))
   try {

@@ -45,7 +45,8 @@ export async function openExport(
   } finally {
     clearTimeout(timer)
   }
-  return Readable.from(dataOf(messages, end), { objectMode: false })
+  const body = Readable.from(dataOf(messages, end), { objectMode: false })
+  return body.once('close', end) // a stream that is destroyed before its first read does not run the generator
 }
 
 async function* dataOf(messages: AsyncIterator<ExportGuestResponse>, end: () => void): AsyncGenerator<Buffer> {
