@@ -43,8 +43,9 @@ export const GatewayConfigSchema = Type.Object(
         username: Type.String({ default: '' }),
         /** Path of a file with the password. Empty: the password in `url` is used, or no password. */
         password_file: optionalPath,
-        /** User and password file for the Sentinels. */
+        /** User of the Sentinels. Empty: the default user. */
         sentinel_username: Type.String({ default: '' }),
+        /** Path of a file with the password of the Sentinels. Empty: no password. */
         sentinel_password_file: optionalPath,
         /** Encrypts connections to Sentinels and their master. For `url`, use the scheme `rediss://`. */
         tls: Type.Boolean({ default: false }),

@@ -16,7 +16,7 @@ const lastSendMs = 10_000
 const sign = frameOf(Buffer.alloc(0))
 
 export interface FramedSocketListener {
-  /** Called for every frame except keep-alives. `onEnd` gets a RangeError or decoding error that it throws. */
+  /** Called for every frame except keep-alives. If it throws, the connection ends, and `onEnd` gets the error. */
   readonly onFrame: OnFrame
   /** Called only once. @param error undefined if the peer ended the connection */
   onEnd(error: Error | undefined): void

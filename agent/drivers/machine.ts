@@ -99,7 +99,7 @@ export interface Login {
   /** crypt(5) hash of the password. Undefined: not computed yet. */
   readonly passwordHash?: string
   readonly publicKey?: string
-  /** Lines of `authorized_keys` on the guest's disk, used instead of `publicKey`. */
+  /** Lines for root's `authorized_keys` in the guest. If they are set, `publicKey` is not used. */
   readonly authorizedKeys?: readonly string[]
   /** The customer's own user data for cloud-init. Drivers without cloud-init never get any. */
   readonly userData?: string

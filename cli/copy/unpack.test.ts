@@ -27,7 +27,7 @@ function entry(fields: Exclude<HeaderFields, Buffer | undefined>, content = ''):
 }
 const end = Buffer.alloc(2 * block)
 
-describe('an archive from a hostile guest', () => {
+describe('the unpacking of an archive from a hostile guest', () => {
   let directory: string
   let skipped: string[]
   beforeEach(() => {
@@ -77,7 +77,7 @@ describe('an archive from a hostile guest', () => {
     expect(skipped).to.deep.equal(['www/strange', 'www/\ufffd'])
   })
 
-  it('ignores everything that follows the archive', async () => {
+  it('ignores all data after the end of the archive', async () => {
     await unpack([tree, entry({ path: 'www/a' }, 'a'), end, Buffer.alloc(1_000_000, 120)])
     expect(read('www/a')).to.equal('a')
   })

@@ -52,7 +52,7 @@ export interface EvacuationRequest {
 export interface OldCopy {
   /** The guest as its former host reports it. */
   readonly guest: Guest
-  /** The guest itself. Undefined: no host of the fleet has it. */
+  /** The guest on the host that owns it. Undefined: no host of the fleet has it. */
   readonly owner: GuestView | undefined
 }
 

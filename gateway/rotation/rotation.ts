@@ -26,7 +26,7 @@ export interface Rotation {
   readonly keys: Readonly<Record<string, SealedAnswer>>
   /** The last state that each gateway has applied, by id of the gateway. */
   readonly applied: Readonly<Record<string, RotationState>>
-  /** True: the operator wants the rotation to end as soon as it is ready. */
+  /** True: the operator has asked for the end of the rotation, which begins in the state `ready`. */
   readonly finishing: boolean
   /** Ids of hosts for which the rotation does not wait. */
   readonly excluded: readonly string[]

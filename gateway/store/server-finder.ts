@@ -34,7 +34,7 @@ export class ServerFinder {
     return this.options.confirmingReplicas ?? 0
   }
 
-  /** @throws {Error} if no majority of the Sentinels agrees, or a file for the access cannot be read */
+  /** @throws {Error} if no majority of the Sentinels agrees, or a password or certificate file cannot be read */
   async find(): Promise<StoreServer> {
     const access = this.options.access ? await readAccess(this.options.access) : {}
     const confirms = this.replicas > 0

@@ -121,8 +121,8 @@ export class SubUsers {
   }
 
   /**
-   * Creates a sub-user. If a sub-user with the same containers exists, returns it unchanged and without a password.
-   * @param operationId id of a request that can be repeated; each repetition returns the same password
+   * Creates a sub-user. If another request has created one with the same containers, returns it without a password.
+   * @param operationId id of the request; a repetition with this id returns the first answer with its password
    * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`, `account_limit_reached`
    */
   async create(

@@ -44,7 +44,7 @@ describe('two gateways with one store', function () {
     for (const n of [0, 1]) expect((await send(n, 'POST', '/setup', { key: '', body: setup })).status).to.equal(404)
   })
 
-  it('count the keys that a restricted API key has created at both gateways together', async () => {
+  it('count together all keys that a restricted API key has created, no matter at which gateway', async () => {
     const scopes = ['apikey:create', 'container:read']
     const { body } = await send(0, 'POST', '/api-keys', { body: { name: 'reseller', scopes } })
     const key = String(body.data.key)

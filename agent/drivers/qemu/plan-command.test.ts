@@ -112,18 +112,17 @@ describe('the planned QEMU command line', () => {
       expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 
-describe('sizes of a virtual machine', () => {
+describe('processors and memory of a virtual machine', () => {
   for (const [vcpuMilli, processors] of [
     [10, 1],
     [1000, 1],
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`include ${processors} processors for a limit of ${vcpuMilli / 1000} processors`, () =>
+    it(`are rounded up from a limit of ${vcpuMilli / 1000} to whole processors: ${processors}`, () =>
       expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
-  it('include the memory, rounded down to whole MiB', () =>
-    expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
+  it('are rounded down to whole MiB of memory', () => expect(memoryMibOf({ memoryBytes: 300 * mib + 5 })).to.equal(300))
 })
 
 describe('the command line of a guest that arrives from another host', () => {

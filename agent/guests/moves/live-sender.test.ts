@@ -61,7 +61,7 @@ describe('the end of a live move on its source', () => {
     expect([roleOf(), calls]).to.deep.equal(['handed_over', []])
   })
 
-  it('does not hand over a guest that runs again', async () => {
+  it('does not hand over a guest that is no longer paused', async () => {
     pause()
     isPaused = false
     expect(await sender.handOver(step).catch((error: unknown) => error)).to.include({ code: 'memory_not_sent' })

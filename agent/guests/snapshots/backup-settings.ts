@@ -10,7 +10,7 @@ import type { GuestRecord } from '../record/record.js'
  */
 const maxLength = 48 * 1024
 const maxFirewallLength = 32 * 1024
-/** Maximum length of a recorded firewall before its compression. */
+/** Maximum size in bytes of a recorded firewall when it is decompressed. A hostile backup could expand without limit. */
 const maxPlainLength = 4 * 1024 ** 2
 
 /** Returns a guest's settings as text for the note of a backup. If the text is too long, omits all port mappings. */

@@ -47,7 +47,7 @@ sub share {
 
 sub flags_of { my $flags = pack('L', 0); ioctl($_[0], $get_flags, $flags) ? unpack('L', $flags) : 0 }
 
-# Creates an empty file without a name that can share data with the file `like`.
+# Creates a temporary file without a name and without data. It can share data with the file `like` (flag for copy on write).
 sub make_like {
   my ($like, $size, $is_compressed) = @_;
   sysopen(my $file, $tree, 020200000 | O_RDWR, 0600) or die "temporary file: $!\n"; # O_TMPFILE

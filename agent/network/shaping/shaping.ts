@@ -30,7 +30,7 @@ const settleMs = 100
 
 /** Limits rates of guests' interfaces. An interface, with its rates, exists only while its guest runs. */
 export interface HostShaper extends Shaper {
-  /** Removes the IFBs of all guests. Does not need the journal. Running guests keep their download rate. */
+  /** Removes the IFBs, which limit the uploads of guests. Limits of downloads stay. Does not need the journal. */
   removeAll(): Promise<void>
 }
 

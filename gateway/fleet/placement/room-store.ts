@@ -3,7 +3,7 @@ import type { Store, StoreClient } from '../../store/store.js'
 import type { ReservedRoom, ReservedRooms, RoomChanges } from './plan-rooms.js'
 
 /**
- * Resources of hosts that are reserved for guests, among all gateways that share the store. Each transaction that
+ * Reservations of host resources for guests. All gateways that share the store use them. Each transaction that
  * reserves resources watches the key, and runs again if another transaction has changed a reservation.
  * | key | holds |
  * |---|---|

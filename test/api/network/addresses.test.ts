@@ -12,7 +12,7 @@ describe('addresses of containers', () => {
   after(() => gateway.close())
   afterEach(() => routing.clear())
 
-  it('are assigned to only 8 of 40 concurrent creations, and the failed creations leave nothing behind', async () => {
+  it('from a pool of 8 are assigned to only 8 of 40 concurrent creations, and the failed creations leave nothing behind', async () => {
     await routing.put({ items: Array.from({ length: 8 }, (_, index) => address(10 + index)) })
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => routing.create({ name: `pool-${index}`, assign_ipv4: true })),
