@@ -26,15 +26,20 @@ export async function logIn(written: string, options: LoginOptions, surroundings
   if (/^http:\/\/(?!127\.|localhost[:/]|\[::1\])/.test(`${url}/`))
     surroundings.writeError('Warning: http:// sends the key unencrypted.\n')
   const gateway = { url, ...(ca !== undefined && { ca }) }
-  const key = (await getByBrowser(gateway, options, surroundings)) ?? (await readKey(url, options, surroundings))
-  const connection: Connection = { ...gateway, key }
+  const [path, name] = [configFile(surroundings.env, surroundings.home), options.name ?? new URL(url).host]
+  await readContexts(path) // fails before a key is created if the file cannot be used
+  const created = await getByBrowser(gateway, options, surroundings)
+  const connection: Connection = { ...gateway, key: created ?? (await readKey(url, options, surroundings)) }
+  if (created !== undefined) await store(path, name, connection) // the gateway delivers this key only once
   const { body } = await openClient(connection, surroundings).send({ method: 'GET', path: '/version' })
   const { version } = body.data as { version: string }
-  const name = options.name ?? new URL(url).host
-  const path = configFile(surroundings.env, surroundings.home)
+  if (created === undefined) await store(path, name, connection)
+  surroundings.writeOut(`Logged in to ${url} (Berth ${version}). The context ${name} is stored in ${path}.\n`)
+}
+
+async function store(path: string, name: string, connection: Connection): Promise<void> {
   const { contexts } = await readContexts(path)
   await writeContexts(path, { current: name, contexts: { ...contexts, [name]: connection } })
-  surroundings.writeOut(`Logged in to ${url} (Berth ${version}). The context ${name} is stored in ${path}.\n`)
 }
 
 /** Returns a key by a login in a browser. `undefined`: a key was given, or the gateway offers no such login. */

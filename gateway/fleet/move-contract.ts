@@ -54,6 +54,8 @@ export interface OldCopy {
   readonly guest: Guest
   /** The guest on the host that owns it. Undefined: no host of the fleet has it. */
   readonly owner: GuestView | undefined
+  /** True if no host that is online has a working copy. The old copy may be the only one then. */
+  readonly isOnlyCopy: boolean
 }
 
 export interface DeleteCopyRequest {

@@ -45,7 +45,7 @@ export class GuestTrend {
   }
 }
 
-/** True if the guests of all hosts are known. Hosts that have not reported since the gateway started are not. */
+/** True if the guests of all hosts are known. Hosts that have joined, but have not reported since the start, are not. */
 function isCounted({ isComplete, view }: Pick<Fleet, 'isComplete' | 'view'>): boolean {
-  return isComplete && view.hosts().every(({ description }) => description !== undefined)
+  return isComplete && view.hosts().every(({ state, description }) => state === 'pending' || description !== undefined)
 }

@@ -17,6 +17,10 @@ const CopySchema = Type.Object(
     owner_host_id: Type.String({
       description: 'Host to which the container belongs now. Empty: no host of the fleet has it.',
     }),
+    may_be_only_copy: Type.Boolean({
+      description:
+        '`true`: no host that is online has a working copy of the container. The deletion needs `force=true`.',
+    }),
     owner_state: oneOf(
       ownerStates,
       'State of this host. `none`: no host of the fleet has the container, for example because it was deleted.',
@@ -32,8 +36,7 @@ const CopyPathSchema = Type.Object({
 const DeleteQuerySchema = Type.Object({
   force: Type.Optional(
     Type.Boolean({
-      description:
-        '`true`: also delete the copy if the container is on no host that is online. The copy may be the only one then.',
+      description: '`true`: also delete the copy if no host that is online has a working copy of the container.',
     }),
   ),
 })
@@ -89,13 +92,14 @@ export function oldCopyRoutes(fleet: Fleet): Route[] {
   ]
 }
 
-function rowOf({ guest, owner }: OldCopy): Static<typeof CopySchema> {
+function rowOf({ guest, owner, isOnlyCopy }: OldCopy): Static<typeof CopySchema> {
   return {
     container_uuid: guest.uuid,
     name: guest.name,
     virtualization: guest.virtualization,
     disk_gb: guest.limits?.diskGb ?? 0,
     owner_host_id: owner?.hostId ?? '',
+    may_be_only_copy: isOnlyCopy,
     owner_state: owner ? (owner.online ? 'online' : 'offline') : 'none',
   }
 }

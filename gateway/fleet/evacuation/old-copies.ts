@@ -2,6 +2,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { conflict, notFound } from '../../../shared/errors.js'
 import type { EvacuationStore } from './evacuation-store.js'
 import type { HostState } from '../host-state.js'
+import type { GuestView } from '../contract.js'
 import type { DeleteCopyRequest, OldCopy } from '../move-contract.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import { requireFeature } from '../require-feature.js'
@@ -25,7 +26,10 @@ export class OldCopies {
   list(hostId: string): OldCopy[] {
     const host = this.options.view.findState(hostId)
     const copies = host ? [...host.conflicts.values()].filter(({ guest }) => isOldCopy(guest)) : []
-    return copies.map(({ guest }) => ({ guest, owner: this.options.view.findGuest(guest.uuid) }))
+    return copies.map(({ guest }) => {
+      const owner = this.options.view.findGuest(guest.uuid)
+      return { guest, owner, isOnlyCopy: !isUsable(owner) }
+    })
   }
 
   /**
@@ -52,12 +56,17 @@ export class OldCopies {
     if (!host.disowned.has(uuid)) throw conflict('invalid_state', 'the container belongs to this host')
     if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is moving')
     if (await evacuations.find(uuid)) throw conflict('guest_busy', 'the container is being restored from a backup')
-    if (!force && view.findGuest(uuid)?.online !== true) throw conflict('invalid_state', onlyCopyText)
+    if (!force && !isUsable(view.findGuest(uuid))) throw conflict('invalid_state', onlyCopyText)
   }
 }
 
 const onlyCopyText =
-  'no host that is online has the container: this copy may be the only one. Delete it with force=true if it is not needed'
+  'no host that is online has a working copy of the container: this copy may be the only one. Delete it with force=true if it is not needed'
+
+/** False for a guest whose disk is possibly incomplete, and for a guest of a host that is offline. */
+function isUsable(owner: GuestView | undefined): boolean {
+  return owner?.online === true && owner.guest.status !== 'error' && owner.guest.status !== 'creating'
+}
 
 function isOldCopy({ ownership }: Guest): boolean {
   return ownership?.role === 'fenced'

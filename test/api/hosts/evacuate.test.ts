@@ -241,7 +241,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     const copies = '/hosts/host-a/copies'
     const list = async (): Promise<unknown> => (await gateway.request('GET', copies)).body.data
     const [name, container_uuid] = [saved.name, saved.uuid]
-    const copy = { name, container_uuid, virtualization: 'lxc', disk_gb: 10 }
+    const copy = { name, container_uuid, virtualization: 'lxc', disk_gb: 10, may_be_only_copy: false }
     expect(await list()).to.deep.equal([{ ...copy, owner_host_id: 'host-b', owner_state: 'online' }])
     expect(refusal(await gateway.request('DELETE', `${copies}/${lost.uuid}`))).to.deep.equal([404, 'not_found'])
     const order = { $case: 'deleteCopy', value: { uuid: lost.uuid } } as const

@@ -61,7 +61,7 @@ export const drains = {
   'copies.delete': 'Delete copy',
   'copies.deleteAsk': 'Delete the old copy of {{name}}?',
   'copies.deleteText': 'The disk and the snapshots on this host are deleted. The guest itself and its backups stay.',
-  'copies.only': 'No host that is online has this guest. This copy may be the only one.',
+  'copies.only': 'No host that is online has a working copy of this guest. This copy may be the only one.',
   'evacuate.button': 'Restore guests elsewhere',
   'evacuate.title': 'Restore the guests of {{name}} on other hosts?',
   'evacuate.action': 'Restore guests',

@@ -59,7 +59,7 @@ export const drains: Readonly<Record<keyof typeof english, string>> = {
   'copies.delete': '删除副本',
   'copies.deleteAsk': '删除 {{name}} 的旧副本？',
   'copies.deleteText': '本主机上的磁盘和快照将被删除。实例本身及其备份保留。',
-  'copies.only': '没有在线主机拥有该实例。这可能是唯一的副本。',
+  'copies.only': '没有在线主机拥有该实例的可用副本。这可能是唯一的副本。',
   'evacuate.button': '在其他主机上恢复实例',
   'evacuate.title': '在其他主机上恢复 {{name}} 的实例？',
   'evacuate.action': '恢复实例',
