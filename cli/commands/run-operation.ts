@@ -32,10 +32,12 @@ export async function runOperation({ operation, input, file, options, surroundin
   if (operation.answer === 'file') return runDownload({ client, operation, request, surroundings }, file)
   if (operation.answer !== 'envelope') return runStream({ client, operation, request, surroundings })
   const answer = await sendCorrected({ client, names, operation, input: resolved, surroundings })
-  surroundings.writeOut(await formatAnswer(answer, output))
-  const tasks = taskIdsOf(answer.status, answer.body.data)
-  if (tasks.length > 0 && options.wait)
-    await waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
+  const text = await formatAnswer(answer, output)
+  const tasks = options.wait ? taskIdsOf(answer.status, answer.body.data) : []
+  if (tasks.length === 0) return surroundings.writeOut(text)
+  const waiting = waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
+  surroundings.writeOut(text) // after the wait has begun, so that Ctrl-C never ends the program without its hint
+  await waiting
 }
 
 /** Replaces names by the ids that the API expects. */

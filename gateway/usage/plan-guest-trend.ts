@@ -19,12 +19,12 @@ export function hasHour({ firstHour, counts }: GuestCountHistory, hour: number):
 
 /**
  * Adds the number of guests in an hour. Hours between it and the last recorded one remain unknown. If the clock was set
- * back, later hours are kept, and hours before the first one are not recorded.
+ * back, later hours are kept.
  */
 export function planRecorded(history: GuestCountHistory, hour: number, count: number): GuestCountHistory {
-  if (hasHour(history, hour) || hour < history.firstHour) return history
+  if (hasHour(history, hour)) return history
   const lastHour = history.firstHour + history.counts.length - 1
-  const isNew = history.counts.length === 0 || hour - lastHour >= mostHours
+  const isNew = history.counts.length === 0 || hour < history.firstHour || hour - lastHour >= mostHours
   if (isNew) return { firstHour: hour, counts: [count] }
   const length = Math.max(history.counts.length, hour - history.firstHour + 1)
   const counts = Array.from({ length }, (_, at) => history.counts[at] ?? null)

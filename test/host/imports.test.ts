@@ -149,7 +149,7 @@ describe('berth-agent import', () => {
       expect(names.filter((name) => name !== '' && !/^(berth-export\.json$|rootfs\/)/.test(name))).to.deep.equal([])
       const imported = lab.host.runAgent('import', 'archive', archive, '--name', 'again', '--start')
       expect(imported.code, `${imported.err}${lab.host.logTail()}`).to.equal(0)
-      expect(imported.out).to.match(/^tcp port 20080 +it is outside the port range of the host or in use/m)
+      expect(imported.out).to.match(/^tcp port 20080 +the host port is in use or outside the port range of the host/m)
       const guest = (await lab.send('GET', '/containers/again')).data
       expect(guest).to.include({ status: 'running', ram_mb: 256, disk_gb: 3, template: 'imported' })
       const to = await volumeOf('again')

@@ -33,7 +33,7 @@ const PolledSchema = Type.Object({
 })
 const LoginSchema = Type.Object(
   {
-    machine: Type.String({ description: 'Name that the machine of the command line has sent.' }),
+    machine: Type.String({ description: 'Name that the computer of the command line has sent.' }),
     address: Type.String({ description: 'Address from which the login was begun.' }),
     begun_at: TimeSchema,
     expires_at: TimeSchema,
@@ -68,7 +68,7 @@ function beginRoute({ logins }: CliLoginDeps): Route {
         minLength: 1,
         maxLength: maxMachine,
         pattern: keyNamePattern,
-        description: 'Name of the machine, which the panel shows.',
+        description: 'Name of the computer, which the panel shows.',
       }),
     }),
     example: { machine: 'laptop' },
@@ -108,7 +108,7 @@ function findRoute({ logins, time }: CliLoginDeps): Route {
     path: '/cli-logins/find',
     name: 'findCliLogin',
     audit: false,
-    summary: 'Returns the login of the command line that waits with a code',
+    summary: 'Returns the pending login of the command line that has this code',
     body: UserCodeSchema,
     example: exampleCode,
     data: LoginSchema,
