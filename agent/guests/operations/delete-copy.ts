@@ -23,7 +23,6 @@ export function deleteCopyKind(context: GuestContext): OperationKind<'deleteCopy
         reserve: () => refuseOwned(store.get(uuid)),
       }
     },
-    forwardOnly: true,
     steps: [
       {
         ...remove,
@@ -34,8 +33,8 @@ export function deleteCopyKind(context: GuestContext): OperationKind<'deleteCopy
         },
       },
     ],
-    settle: ({ subject }, { status }) => {
-      if (status === 'done') store.remove(subject.id)
+    settle: ({ subject: { id } }, { status }) => {
+      if (status === 'done' && store.find(id)?.ownership.role === 'fenced') store.remove(id)
     },
   }
 }
