@@ -44,6 +44,12 @@ export function parseAddressRange(text: string): AddressRange | undefined {
   return { family: first.family, first: first.first, last: last.last, text: `${first.text}-${last.text}` }
 }
 
+/** True if the range contains the address. False if one of the texts cannot be parsed. @param range as in `parseAddressRange` */
+export function isInRange(address: string, range: string): boolean {
+  const [one, all] = [parseAddress(address), parseAddressRange(range)]
+  return one?.family === all?.family && !!one && !!all && all.first <= one.first && one.first <= all.last
+}
+
 function familyOf(address: string): AddressFamily | undefined {
   if (address.includes('%')) return undefined
   const version = isIP(address)

@@ -1,4 +1,4 @@
-import { parseAddress, parseAddressRange, type AddressFamily } from './addresses.js'
+import { isInRange, type AddressFamily } from './addresses.js'
 import type { Firewall, FirewallRule } from './firewall-rules.js'
 
 /** A TCP connection from a client to a guest. */
@@ -25,7 +25,7 @@ function matches(rule: FirewallRule, { family, source, port }: Arrival): boolean
   return (
     (rule.protocol === 'tcp' || rule.protocol === 'all') &&
     (rule.network === 'all' || rule.network === family) &&
-    (rule.sourceIp === '' || isWithin(source, rule.sourceIp)) &&
+    (rule.sourceIp === '' || isInRange(source, rule.sourceIp)) &&
     (rule.port === '' || rule.port.split(',').some((part) => isInSpan(port, part)))
   )
 }
@@ -33,9 +33,4 @@ function matches(rule: FirewallRule, { family, source, port }: Arrival): boolean
 function isInSpan(port: number, text: string): boolean {
   const [first = 0, last = first] = text.split('-').map(Number)
   return first <= port && port <= last
-}
-
-function isWithin(address: string, range: string): boolean {
-  const [one, all] = [parseAddress(address), parseAddressRange(range)]
-  return one?.family === all?.family && !!one && !!all && all.first <= one.first && one.first <= all.last
 }

@@ -67,6 +67,11 @@ async function write(call: Call, data: Buffer, signal: AbortSignal): Promise<voi
     await once(call, 'drain', { signal: AbortSignal.any([signal, stalled]) })
   } catch (cause) {
     if (!stalled.aborted) throw cause
-    throw new BerthError('timeout', 'agent_timeout', 'the client of the export takes no data', { cause })
+    throw new BerthError(
+      'timeout',
+      'agent_timeout',
+      `the export was ended: its client accepted no data for ${stallMs / 1000} seconds`,
+      { cause },
+    )
   }
 }

@@ -18,7 +18,7 @@ const maxWrongCodes = 10
 
 /** A login that the command line has begun. */
 export interface CliLogin {
-  /** Name that the machine of the command line has sent. */
+  /** Name that the computer of the command line has sent. */
   readonly machine: string
   /** Address from which the login was begun. */
   readonly address: string
@@ -184,11 +184,12 @@ export class CliLogins {
   /** @throws {BerthError} `rate_limited` if the counter exceeds its limit */
   async #count(counter: string, limit: number, message: string): Promise<void> {
     const name = this.#counter(counter)
-    const [count, waitMs] = await this.store.run('count logins of the command line', async (client) => {
-      const [counted] = await client.multi().incr(name).pExpire(name, cliLoginMs, 'NX').exec()
-      return [Number(counted), await client.pTTL(name)] as const
-    })
-    if (count > limit) throw rateLimited(`${message}: try again later`, waitMs)
+    const [count] = await this.store.run('count logins of the command line', (client) =>
+      client.multi().incr(name).pExpire(name, cliLoginMs, 'NX').exec(),
+    )
+    if (Number(count) <= limit) return
+    const waitMs = await this.store.run('read when a limit of logins ends', (client) => client.pTTL(name))
+    throw rateLimited(`${message}: try again later`, waitMs)
   }
 
   #login(digest: string): string {

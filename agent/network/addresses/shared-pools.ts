@@ -1,15 +1,14 @@
-import { parseCidrOrAddress } from '../../../shared/addresses.js'
+import { isInRange, parseCidrOrAddress } from '../../../shared/addresses.js'
 import { invalidField } from '../../../shared/errors.js'
 import type { AgentConfig } from '../../config.js'
 import type { Database } from '../../state/database.js'
 import { findSetting, putSetting } from '../../state/settings-table.js'
-import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress } from './pool.js'
 
 /*
  * A shared pool is a range of public IPv4 addresses on a segment to which several hosts are connected. Each address is
- * in the journaled pool of at most one host, which is the only host that assigns it. If a guest moves to another host
- * of the shared pool, its addresses leave the pool of the source and join the pool of the target
+ * in the journaled pool of at most one host, and only this host assigns it. When a guest moves to another host of the
+ * shared pool, its addresses move from the pool of the source to the pool of the target
  * (docs/design/public-addresses.md).
  */
 
@@ -56,7 +55,7 @@ export function planKept(addresses: readonly string[], facts: KeptFacts): PoolAd
   const { own, others, uplink, interfaces, isFree } = facts
   const common = own.filter((pool) => others.some(({ name, range }) => name === pool.name && range === pool.range))
   return addresses.flatMap((address) => {
-    const pool = common.find(({ range }) => isInRange(range, address))
+    const pool = common.find(({ range }) => isInRange(address, range))
     const device = pool?.interface || uplink
     if (!pool || !interfaces.has(device) || !isFree(address)) return []
     return [{ address, interface: device, prefixLen: Number(pool.range.split('/')[1] ?? 32), gateway: '' }]
@@ -65,12 +64,7 @@ export function planKept(addresses: readonly string[], facts: KeptFacts): PoolAd
 
 /** True if one of the shared pools contains the address. */
 export function isShared(pools: readonly SharedRange[], address: string): boolean {
-  return pools.some(({ range }) => isInRange(range, address))
-}
-
-function isInRange(range: string, address: string): boolean {
-  const [network, value] = [parseCidrOrAddress(range), parseIpv4(address)]
-  return network !== undefined && value !== undefined && network.first <= value && value <= network.last
+  return pools.some(({ range }) => isInRange(address, range))
 }
 
 const departedKey = 'departed_ipv4s'

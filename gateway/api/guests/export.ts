@@ -26,10 +26,7 @@ const QuerySchema = Type.Object({
 type Compression = 'zstd' | 'gzip'
 type Context = RequestContext<unknown, unknown, unknown> & Subjects['guest']
 
-const formats: Readonly<Record<Compression, { readonly suffix: string }>> = {
-  zstd: { suffix: 'tar.zst' },
-  gzip: { suffix: 'tar.gz' },
-}
+const suffixes: Readonly<Record<Compression, string>> = { zstd: 'tar.zst', gzip: 'tar.gz' }
 
 /** Interval in ms between checks that the caller still may read the guest. */
 const recheckMs = 30_000
@@ -62,7 +59,7 @@ export function exportRoute(parts: ExportParts): Route {
       return {
         headers: {
           'Content-Type': 'application/octet-stream',
-          'Content-Disposition': `attachment; filename="${name}.${formats[compression].suffix}"`,
+          'Content-Disposition': `attachment; filename="${name}.${suffixes[compression]}"`,
         },
         stream,
         unused: cancel,

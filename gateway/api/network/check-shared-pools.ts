@@ -1,5 +1,5 @@
 import type { PoolAddress } from '../../../proto/gen/berth/agent/v1/network.js'
-import { parseAddress, parseCidrOrAddress } from '../../../shared/addresses.js'
+import { isInRange } from '../../../shared/addresses.js'
 import { conflict } from '../../../shared/errors.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 
@@ -12,7 +12,7 @@ export async function checkSharedPools(fleet: Fleet, hostId: string, wanted: rea
   const pools = fleet.view.findHost(hostId)?.description?.sharedPools ?? []
   const shared = wanted
     .map(({ address }) => address)
-    .filter((address) => pools.some(({ range }) => has(range, address)))
+    .filter((address) => pools.some(({ range }) => isInRange(address, range)))
   if (shared.length === 0) return false
   const own = new Set((await fleet.agent(hostId).routing.getRouting({})).ipv4Pool.map(({ address }) => address))
   const added = shared.filter((address) => !own.has(address))
@@ -33,10 +33,4 @@ function mayServe(host: HostView, pools: readonly { readonly name: string; reado
   return host.description.sharedPools.some((one) =>
     pools.some(({ name, range }) => name === one.name && range === one.range),
   )
-}
-
-function has(range: string, address: string): boolean {
-  const [network, value] = [parseCidrOrAddress(range), parseAddress(address)]
-  if (!network || value?.family !== network.family) return false
-  return network.first <= value.first && value.first <= network.last
 }
