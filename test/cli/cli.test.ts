@@ -1,13 +1,12 @@
 import { expect } from 'chai'
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { hostname, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
 import { BerthTerminal, startBerth, type Ended, type Started } from '../support/cli/berth.js'
-import { Browser, makeAdmin, password } from '../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
@@ -36,7 +35,6 @@ describe('the command line', () => {
     expect(code, err).to.equal(0)
     return JSON.parse(out)
   }
-  const own = { BERTH_URL: '', BERTH_KEY: '' }
 
   describe('with a host whose agent does not run tasks', () => {
     it('with --no-wait, prints the answer of the gateway and does not wait for the task', async () => {
@@ -223,84 +221,6 @@ describe('the command line', () => {
       expect(await complete('guest', 'stop', 'we')).to.deep.equal(['web1'])
       expect(await complete('-o', 'json', 'ssh', 'we')).to.deep.equal(['web1'])
       expect(await complete('guest', 'create', 'x', '--host', 'h')).to.deep.equal(['host-a'])
-    })
-  })
-
-  describe('with contexts', () => {
-    const runOwn = (args: readonly string[], input = ''): Promise<Ended> => start(args, own, input).ended
-    const config = (): string => join(home, '.config/berth/config.yaml')
-
-    it('checks a key, and stores it in a file that only the user can read', async () => {
-      const { code, out, err } = await runOwn(['login', `${gateway.url}/`, '--name', 'lab'], `${gateway.adminKey}\n`)
-      expect(code, err).to.equal(0)
-      expect(out).to.contain('(Berth 0.0.0-test)')
-      expect((await stat(config())).mode & 0o777).to.equal(0o600)
-      expect((await runOwn(['host', 'list', '-q'])).out).to.equal('host-a\n')
-    })
-
-    it('does not store a key that the gateway refuses', async () => {
-      const before = await readFile(config(), 'utf8')
-      const { code, err } = await runOwn(['login', gateway.url, '--name', 'wrong', '--key-file', '-'], 'wrong\n')
-      expect(code).to.equal(4)
-      expect(err).to.contain('(unauthorized)')
-      expect(await readFile(config(), 'utf8')).to.equal(before)
-    })
-
-    it('logs in through the panel, and deletes the key at the logout', async () => {
-      await makeAdmin(gateway, 'cli-admin')
-      const browser = new Browser(gateway)
-      await browser.login('cli-admin', password)
-      const { ended, err } = start(['login', gateway.url, '--name', 'web', '--no-browser'], own)
-      await waitFor(() => /type this code: \S+/.test(err()), { what: () => `a code in ${err()}` })
-      expect(err()).to.contain(`${gateway.url}/#/cli-login`)
-      const [, user_code] = /type this code: (\S+)/.exec(err())!
-      const body = { user_code, rights: 'all' }
-      expect((await browser.request('POST', '/cli-logins/approve', { body })).status).to.equal(201)
-      const { code, out } = await ended
-      expect(code, err()).to.equal(0)
-      expect(out).to.contain('The context web is stored')
-      const keyNames = async () => (await start(['api-key', 'list', '--columns', 'name'], own).ended).out
-      expect(await keyNames()).to.contain(`berth on ${hostname()}`)
-      const left = await runOwn(['logout'])
-      expect([left.code, left.out]).to.deep.equal([
-        0,
-        'Logged out. The context web was removed, and its API key was deleted.\n',
-      ])
-      expect((await berth('api-key', 'list', '--columns', 'name')).out).not.to.contain('berth on ')
-      expect((await runOwn(['host', 'list', '--context', 'web'])).code).to.equal(3)
-    })
-
-    it('ends with an error and stores nothing if the login is denied in the panel', async () => {
-      const before = await readFile(config(), 'utf8')
-      const { ended, err } = start(['login', gateway.url, '--name', 'denied', '--no-browser'], own)
-      await waitFor(() => /type this code: \S+/.test(err()), { what: () => `a code in ${err()}` })
-      const [, code = ''] = /type this code: (\S+)/.exec(err())!
-      expect((await berth('cli-login', 'deny', '--user-code', code)).code).to.equal(0)
-      const end = await ended
-      expect([end.code, end.err]).to.satisfy(
-        ([exit, text]: [number, string]) => exit === 4 && text.includes('(cli_login_denied)'),
-      )
-      expect(await readFile(config(), 'utf8')).to.equal(before)
-    })
-
-    it('lists, chooses and removes contexts', async () => {
-      await runOwn(['login', gateway.url, '--name', 'second'], gateway.adminKey)
-      await runOwn(['context', 'use', 'lab'])
-      const { out } = await runOwn(['context', 'list', '-o', 'json'])
-      const rows = JSON.parse(out) as { name: string; current: boolean; key: string }[]
-      expect(rows.map(({ name, current }) => [name, current])).to.deep.equal([
-        ['lab', true],
-        ['second', false],
-      ])
-      expect(out).not.to.contain(gateway.adminKey)
-      expect((await start(['host', 'list', '-q'], { ...own, BERTH_CONTEXT: 'second' }).ended).out).to.equal('host-a\n')
-      expect((await runOwn(['context', 'remove', 'lab'])).code).to.equal(0)
-      expect((await runOwn(['host', 'list', '--context', 'lab'])).code).to.equal(3)
-    })
-
-    it('never sends the key of a context to the server in BERTH_URL', async () => {
-      const { code, err } = await start(['host', 'list'], { BERTH_URL: 'http://127.0.0.1:9', BERTH_KEY: '' }).ended
-      expect([code, err]).to.deep.equal([2, 'berth: BERTH_URL is set without BERTH_KEY\nset both, or use a context\n'])
     })
   })
 
