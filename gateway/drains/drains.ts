@@ -205,7 +205,7 @@ export class Drains {
     { uuid, taskId: operationId, refusedBy }: Pick<DrainedGuest, 'uuid' | 'taskId' | 'refusedBy'>,
   ): Promise<BegunEvacuation> {
     const { openTarget } = this.options
-    return fleet.evacuateGuest({ operationId, uuid, hostId, refusedBy, requestedBy, openTarget })
+    return fleet.relocation.evacuations.begin({ operationId, uuid, hostId, refusedBy, requestedBy, openTarget })
   }
 
   /** If a change was not stored, the next check plans it again. */
@@ -252,7 +252,7 @@ async function beginMove(
   // Guests whose move failed stay on this host. Guests that placement rules bind to them therefore stay, too.
   const alsoMoving = drain.guests.filter(({ state }) => state !== 'failed').map(({ uuid }) => uuid)
   const choice = { toHostId, refusedBy, alsoMoving, bandwidthMbps, offline: false }
-  return (await fleet.moveGuest({ operationId, guest, ...choice, requestedBy })).toHostId
+  return (await fleet.relocation.moves.begin({ operationId, guest, ...choice, requestedBy })).toHostId
 }
 
 /** Begins the graceful stop of a container. If the containers return (`back`), begins its start instead. */

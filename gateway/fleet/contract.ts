@@ -3,17 +3,7 @@ import type { Fence } from '../../shared/fence.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
-import type {
-  BegunEvacuation,
-  DeleteCopyRequest,
-  EvacuationRequest,
-  GuestMovePlan,
-  GuestMoveRequest,
-  OldCopy,
-  PlannedEvacuation,
-  PlannedMove,
-  Suggestion,
-} from './move-contract.js'
+import type { Relocation } from './move-contract.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { DrainResult } from './host-record.js'
@@ -191,38 +181,8 @@ export interface Fleet {
   reserveName(uuid: string, name: string): Promise<void>
   /** Frees a name that was reserved with `reserveName`, because the host refused it. */
   releaseName(uuid: string, name: string): Promise<void>
-  /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `moveGuest` */
-  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan>
-  /**
-   * Plans moves of several guests to the hosts with the most free resources, as if they moved one after another.
-   * Changes nothing.
-   */
-  planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]>
-  /** Suggests moves that fulfill broken placement rules or even out the load of the hosts. Changes nothing. */
-  suggestMoves(): Promise<Suggestion[]>
-  /**
-   * Begins to move a guest to another host. The source's operation shows the progress.
-   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,
-   * `offline_required`, `resource_exhausted`, `name_conflict`, `host_offline`
-   */
-  moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
-  /** Plans the restore of guests of a failed host on other hosts, from their newest backups. Changes nothing. */
-  planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]>
-  /**
-   * Makes another host the owner of a guest whose host has failed, and lets this host restore the guest from its newest
-   * backup. If a restore of the guest has begun already, orders this restore again.
-   * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `guest_busy`,
-   * `resource_exhausted`, `agent_outdated`, `host_offline`
-   */
-  evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation>
-  /** Returns the old copies on a host of guests that belong to other hosts now. */
-  listOldCopies(hostId: string): OldCopy[]
-  /**
-   * Orders the deletion of an old copy. The operation of the host shows the progress.
-   * @throws {BerthError} `not_found`, `guest_moving`, `guest_busy`, `invalid_state` if no host that is online has the
-   * guest and `force` is false, `agent_outdated`, `host_offline`
-   */
-  deleteOldCopy(request: DeleteCopyRequest): Promise<void>
+  /** Brings guests to other hosts. */
+  readonly relocation: Relocation
   /**
    * Reserves resources for several guests before the first guest is created. If no host has room for one of the guests,
    * reserves nothing.

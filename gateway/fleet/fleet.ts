@@ -15,17 +15,6 @@ import { ClockCheck } from './agents/clock-check.js'
 import type { AgentClient } from './agent-contract.js'
 import type { Fleet, GuestView, HostUpgrades, OperationView } from './contract.js'
 import type { GuestCreation, GuestCreationRequest, HeldRoom } from './creation-contract.js'
-import type {
-  BegunEvacuation,
-  DeleteCopyRequest,
-  EvacuationRequest,
-  GuestMovePlan,
-  OldCopy,
-  PlannedEvacuation,
-  PlannedMove,
-  Suggestion,
-  GuestMoveRequest,
-} from './move-contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestImports } from './guest-imports.js'
 import type { GuestMover } from './moves/guest-mover.js'
@@ -37,7 +26,7 @@ import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { Placement } from './placement/placement.js'
 import { RoomStore } from './placement/room-store.js'
-import { openRelocation, type Relocation } from './relocation.js'
+import { openRelocation, type OpenRelocation } from './relocation.js'
 import { StoredHostAdmin } from './host-admin.js'
 import { HostStore } from './host-store.js'
 import { HostUpgrader } from './host-upgrader.js'
@@ -93,7 +82,7 @@ export class GatewayFleet implements Fleet {
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #unreported: UnreportedGuests
-  readonly #relocation: Relocation
+  readonly relocation: OpenRelocation
   readonly #imports: GuestImports
   readonly #join: JoinEndpoint
   readonly #waits: ViewWaits
@@ -208,7 +197,7 @@ export class GatewayFleet implements Fleet {
       return authority.of(target && this.rotation.issuerOf(target.record))
     }
     const relocated = { view, watched, placement, owners, moves, evacuations, ratios, ticketIssuer, log, reached }
-    this.#relocation = openRelocation(relocated)
+    this.relocation = openRelocation(relocated)
     this.#imports = new GuestImports({ view, fleet: this, log })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
@@ -245,7 +234,7 @@ export class GatewayFleet implements Fleet {
     this.#keeper.start()
     this.rotation.start()
     this.#cache.start()
-    this.#relocation.decider.start()
+    this.relocation.decider.start()
     this.#imports.start()
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
@@ -267,7 +256,7 @@ export class GatewayFleet implements Fleet {
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
     await rotationClosed
-    await this.#relocation.decider.stop()
+    await this.relocation.decider.stop()
     await this.#imports.stop()
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
@@ -306,38 +295,6 @@ export class GatewayFleet implements Fleet {
 
   findUnreported(ref: string): ReturnType<Fleet['findUnreported']> {
     return this.#unreported.find(ref)
-  }
-
-  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan> {
-    return this.#relocation.mover.check(request)
-  }
-
-  planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]> {
-    return this.#relocation.mover.planAll(guests)
-  }
-
-  suggestMoves(): Promise<Suggestion[]> {
-    return this.#relocation.mover.suggest()
-  }
-
-  planEvacuations(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
-    return this.#relocation.evacuator.planAll(guests)
-  }
-
-  evacuateGuest(request: EvacuationRequest): Promise<BegunEvacuation> {
-    return this.#relocation.evacuator.begin(request)
-  }
-
-  listOldCopies(hostId: string): OldCopy[] {
-    return this.#relocation.oldCopies.list(hostId)
-  }
-
-  deleteOldCopy(request: DeleteCopyRequest): Promise<void> {
-    return this.#relocation.oldCopies.delete(request)
-  }
-
-  moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {
-    return this.#relocation.mover.begin(request)
   }
 
   holdRoom(...hold: Parameters<Fleet['holdRoom']>): Promise<HeldRoom> {

@@ -1,6 +1,7 @@
 import type { ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { GuestView } from './reported.js'
 
 export interface GuestMoveRequest {
@@ -113,4 +114,52 @@ export interface Suggestion {
   readonly from: LoadChange
   /** Load of the target. Absent: no host can take the guest. */
   readonly to?: LoadChange
+}
+
+export interface GuestMoves {
+  /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `begin` */
+  check(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan>
+  /**
+   * Plans moves of several guests to the hosts with the most free resources, as if they moved one after another.
+   * Changes nothing.
+   */
+  planAll(guests: readonly GuestView[]): Promise<PlannedMove[]>
+  /** Suggests moves that fulfill broken placement rules or even out the load of the hosts. Changes nothing. */
+  suggest(): Promise<Suggestion[]>
+  /**
+   * Begins to move a guest to another host. The source's operation shows the progress.
+   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,
+   * `offline_required`, `resource_exhausted`, `name_conflict`, `host_offline`
+   */
+  begin(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
+}
+
+export interface GuestEvacuations {
+  /** Plans the restore of guests of a failed host on other hosts, from their newest backups. Changes nothing. */
+  planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]>
+  /**
+   * Makes another host the owner of a guest whose host has failed, and lets this host restore the guest from its newest
+   * backup. If a restore of the guest has begun already, orders this restore again.
+   * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `guest_busy`,
+   * `resource_exhausted`, `agent_outdated`, `host_offline`
+   */
+  begin(request: EvacuationRequest): Promise<BegunEvacuation>
+}
+
+/** Old copies of guests on hosts that do not own them any more, such as a failed host that has returned. */
+export interface OldCopyAdmin {
+  list(hostId: string): OldCopy[]
+  /**
+   * Orders the deletion of an old copy. The operation of the host shows the progress.
+   * @throws {BerthError} `not_found`, `guest_moving`, `guest_busy`, `invalid_state` if no host that is online has a working
+   * copy and `force` is false, `agent_outdated`, `host_offline`
+   */
+  delete(request: DeleteCopyRequest): Promise<void>
+}
+
+/** Brings guests to other hosts: by a move, or from a backup if their host has failed. */
+export interface Relocation {
+  readonly moves: GuestMoves
+  readonly evacuations: GuestEvacuations
+  readonly oldCopies: OldCopyAdmin
 }

@@ -2,13 +2,10 @@ import { GuestEvacuator, type GuestEvacuatorOptions } from './evacuation/guest-e
 import { GuestMover, type GuestMoverOptions } from './moves/guest-mover.js'
 import { MoveDecider, type MoveDeciderOptions } from './moves/move-decider.js'
 import { OldCopies, type OldCopiesOptions } from './evacuation/old-copies.js'
+import type { Relocation } from './move-contract.js'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './moves/owner-confirmations.js'
 
-/** The parts that bring guests to other hosts: by a move, or from a backup if their host has failed. */
-export interface Relocation {
-  readonly mover: GuestMover
-  readonly evacuator: GuestEvacuator
-  readonly oldCopies: OldCopies
+export interface OpenRelocation extends Relocation {
   /** Decides and ends moves and evacuations, also those that other gateways have begun. */
   readonly decider: MoveDecider
 }
@@ -19,10 +16,9 @@ type RelocationParts = GuestMoverOptions &
   OldCopiesOptions &
   Omit<MoveDeciderOptions, 'evacuator' | 'confirmations'>
 
-export function openRelocation(parts: RelocationParts): Relocation {
-  const mover = new GuestMover(parts)
-  const evacuator = new GuestEvacuator(parts)
+export function openRelocation(parts: RelocationParts): OpenRelocation {
+  const evacuations = new GuestEvacuator(parts)
   const confirmations = new OwnerConfirmations(parts)
-  const oldCopies = new OldCopies(parts)
-  return { mover, evacuator, oldCopies, decider: new MoveDecider({ ...parts, evacuator, confirmations }) }
+  const decider = new MoveDecider({ ...parts, evacuator: evacuations, confirmations })
+  return { moves: new GuestMover(parts), evacuations, oldCopies: new OldCopies(parts), decider }
 }

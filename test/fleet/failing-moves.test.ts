@@ -75,7 +75,7 @@ describe('a failing or interrupted move of a guest', function () {
         if (phase === 'before-run') begun.add(step)
       }
       const request = lab.requestFor(guest)
-      await lab.fleet.moveGuest(request)
+      await lab.fleet.relocation.moves.begin(request)
       await waitFor(() => lab.statusOf(request.operationId) === 'failed', {
         what: () => `the failure of ${JSON.stringify(lab.fleet.view.findOperation(request.operationId))}`,
       })
@@ -132,7 +132,7 @@ describe('a failing or interrupted move of a guest', function () {
       delete faults.prepare
       released.abort()
     }
-    await lab.fleet.moveGuest(request)
+    await lab.fleet.relocation.moves.begin(request)
     await waitFor(() => lab.statusOf(request.operationId) === 'done')
     expect(error).to.include({ code: 'move_too_slow' })
     await lab.expectOnlyAt('host-b', guest)

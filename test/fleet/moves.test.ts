@@ -57,7 +57,7 @@ describe('a fleet that moves guests between hosts', function () {
   it('refuses to move a running virtual machine if it cannot move live and no shutdown is permitted', async () => {
     await lab.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.addGuest({ virtualization: 'kvm' })
-    expect(await codeOf(lab.fleet.moveGuest(lab.requestFor(guest)))).to.equal('offline_required')
+    expect(await codeOf(lab.fleet.relocation.moves.begin(lab.requestFor(guest)))).to.equal('offline_required')
     const { certificatePem: ticket } = getIdentity(join(lab.source.stateDir, 'identity'))
     const target = { toHostId: 'host-b', toAddress: 'b:1', toSerials: [], ticket, bandwidthMbps: 0 }
     const how = { offline: false, live: false, maxDowntimeMs: 0, keptIpv4s: [] }
@@ -92,7 +92,7 @@ describe('a fleet that moves guests between hosts', function () {
 
   it('plans a move without reserving anything on the target', async () => {
     const guest = await lab.addGuest()
-    const plan = await lab.fleet.planMove({
+    const plan = await lab.fleet.relocation.moves.check({
       guest: lab.fleet.view.findGuest(guest.uuid)!,
       toHostId: 'host-b',
       offline: false,
@@ -107,7 +107,7 @@ describe('a fleet that moves guests between hosts', function () {
   it('refuses to move a guest to its own host', async () => {
     const guest = await lab.addGuest()
     const asked = { ...lab.requestFor(guest), toHostId: 'host-a' }
-    const refused = await lab.fleet.moveGuest(asked).catch((error: unknown) => error)
+    const refused = await lab.fleet.relocation.moves.begin(asked).catch((error: unknown) => error)
     expect(refused).to.include({ code: 'invalid_state' })
   })
 
@@ -145,7 +145,7 @@ describe('a fleet that moves guests between hosts', function () {
   it('refuses the ticket of an ended move, and a ticket for another host', async () => {
     const guest = await lab.addGuest()
     const request = lab.requestFor(guest)
-    await lab.fleet.moveGuest(request)
+    await lab.fleet.relocation.moves.begin(request)
     await waitFor(() => lab.statusOf(request.operationId) === 'done')
     await lab.expectOnlyAt('host-b', guest)
     const { input } = lab.source.domain.engine.store.findJournaled(request.operationId)!
@@ -255,7 +255,7 @@ describe('a fleet that moves guests between hosts', function () {
       return reserve(request)
     }
     try {
-      await lab.fleet.moveGuest(lab.requestFor(guest)).catch(() => undefined)
+      await lab.fleet.relocation.moves.begin(lab.requestFor(guest)).catch(() => undefined)
       await lab.expectOnlyAt('host-a', guest)
     } finally {
       reservations.expect = reserve

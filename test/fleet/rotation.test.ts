@@ -144,7 +144,7 @@ describe('a rotation of the CA', function () {
     const operationId = randomUUID()
     const guest = test.fleet.view.findGuest(one.agent.guests()[0]!.uuid)!
     const choice = { toHostId: two.hostId, bandwidthMbps: 0, offline: false }
-    await test.fleet.moveGuest({ operationId, guest, ...choice, requestedBy: 'test' })
+    await test.fleet.relocation.moves.begin({ operationId, guest, ...choice, requestedBy: 'test' })
     await waitFor(() => isPaused, { what: 'the first copy' })
     await begin()
     await reached('reissuing')

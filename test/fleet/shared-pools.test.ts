@@ -40,7 +40,7 @@ describe('two hosts that serve the same shared pool', function () {
 
   it('keep the address of a guest that moves, and the pool of the target gets it', async () => {
     const guest = await lab.addGuest({ publicIpv4s: [first] })
-    const plan = await lab.fleet.planMove(lab.requestFor(guest))
+    const plan = await lab.fleet.relocation.moves.check(lab.requestFor(guest))
     expect(plan.network.publicIpv4s).to.deep.equal([first])
     expect(poolOf(lab.target), 'after the dry run').to.deep.equal([third])
     const states: string[] = []
@@ -75,7 +75,7 @@ describe('two hosts that serve the same shared pool', function () {
     const item = { address: first, interface: 'eth0', prefixLen: 24, gateway: '' }
     const change = lab.source.domain.routing.setRouting({ ipv4Pool: [item] })
     expect(await change.catch((error: Error) => error.message)).to.contain('belongs to another host')
-    await lab.fleet.moveGuest({ ...lab.requestFor(guest), toHostId: 'host-a' })
+    await lab.fleet.relocation.moves.begin({ ...lab.requestFor(guest), toHostId: 'host-a' })
     await lab.expectOnlyAt('host-a', guest)
     expect(addressesOf(guest)).to.deep.equal([first])
     expect([poolOf(lab.source), poolOf(lab.target)]).to.deep.equal([[first, second], [third]])
@@ -104,8 +104,8 @@ describe('two hosts that serve the same shared pool', function () {
   it('keep the address only once if the reservation is repeated', async () => {
     const guest = await lab.addGuest({ publicIpv4s: [first] })
     const request = { ...lab.requestFor(guest), operationId: randomUUID() }
-    const one = await lab.fleet.moveGuest(request)
-    const other = await lab.fleet.moveGuest(request)
+    const one = await lab.fleet.relocation.moves.begin(request)
+    const other = await lab.fleet.relocation.moves.begin(request)
     expect(one.network.publicIpv4s).to.deep.equal(other.network.publicIpv4s)
     await lab.expectOnlyAt('host-b', guest)
     expect(addressesOf(guest)).to.deep.equal([first])

@@ -97,7 +97,9 @@ describe('calls that possibly need a host', function () {
       const fleet = await test.startGateway()
       await fleet.expectedConnections('sim-1')
       expect(fleet.view.findHost(hostId)?.state).to.equal('offline')
-      const move = codeOf(fleet.planMove({ guest: fleet.view.findGuest('sim-1')!, toHostId: hostId, offline: false }))
+      const move = codeOf(
+        fleet.relocation.moves.check({ guest: fleet.view.findGuest('sim-1')!, toHostId: hostId, offline: false }),
+      )
       const returned = await RogueAgent.start(`${test.directory}/agent-two`, { listen })
       expect(await move).to.equal('move_unsupported')
       returned.stop()

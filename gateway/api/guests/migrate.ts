@@ -129,7 +129,7 @@ export function migrateRoute(fleet: Fleet): Route {
 
 async function planOnly(fleet: Fleet, { guest, body }: MigrateContext): Promise<Answer<Migration>> {
   const offline = body?.offline ?? false
-  const plan = await fleet.planMove({ guest, toHostId: body?.host_id, offline })
+  const plan = await fleet.relocation.moves.check({ guest, toHostId: body?.host_id, offline })
   return { status: 200, message: 'nothing was changed', data: rowOf(guest, { ...plan, offline }, '') }
 }
 
@@ -142,7 +142,7 @@ async function begin(fleet: Fleet, context: MigrateContext): Promise<Answer<Migr
   const bandwidthMbps = body?.bandwidth_mbps ?? 0
   const [toHostId, maxDowntimeMs] = [body?.host_id, body?.max_downtime_ms]
   const request = { operationId, guest, toHostId, bandwidthMbps, offline, maxDowntimeMs, requestedBy: caller.user }
-  const plan = await fleet.moveGuest(request)
+  const plan = await fleet.relocation.moves.begin(request)
   return { status: 202, message: 'move queued', data: rowOf(guest, { ...plan, offline }, operationId) }
 }
 

@@ -47,7 +47,7 @@ export function balanceRoute(fleet: Fleet): Route {
     summary:
       'Suggests moves of containers that fulfill broken placement rules or even out the load of the hosts. Nothing is moved. Each suggestion assumes that the earlier ones are carried out',
     data: Type.Array(SuggestionSchema),
-    handle: async () => ({ data: (await fleet.suggestMoves()).map(rowOf) }),
+    handle: async () => ({ data: (await fleet.relocation.moves.suggest()).map(rowOf) }),
   })
 }
 

@@ -246,7 +246,9 @@ function getHost({ fleet }: Parts, id: string): HostView {
 async function planRow({ fleet, time }: Parts, { id }: HostView, settings: DrainSettings): Promise<DrainRow> {
   const guests = [...fleet.view.guestsOf(id)]
   const containers =
-    settings.mode === 'stop' ? guests.map(plannedStopRow) : (await fleet.planMoves(guests)).map(plannedGuestRow)
+    settings.mode === 'stop'
+      ? guests.map(plannedStopRow)
+      : (await fleet.relocation.moves.planAll(guests)).map(plannedGuestRow)
   return { ...rowOf(id, { ...noDrain, ...settings }, time), state: 'planned', containers }
 }
 

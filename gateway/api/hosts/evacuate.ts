@@ -150,7 +150,7 @@ async function planRow(
   { id }: HostView,
   state: Evacuation['state'],
 ): Promise<Evacuation> {
-  const planned = await fleet.planEvacuations([...fleet.view.guestsOf(id)])
+  const planned = await fleet.relocation.evacuations.planAll([...fleet.view.guestsOf(id)])
   const local = (await backupTargets.list())
     .filter(({ shown }) => shown.type === 'local')
     .map(({ id: targetId }) => targetId)

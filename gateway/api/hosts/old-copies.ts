@@ -59,7 +59,7 @@ export function oldCopyRoutes(fleet: Fleet): Route[] {
       data: Type.Array(CopySchema),
       handle: ({ params }) => {
         if (!fleet.view.findHost(params.id)) throw notFound('host')
-        return { data: fleet.listOldCopies(params.id).map(rowOf) }
+        return { data: fleet.relocation.oldCopies.list(params.id).map(rowOf) }
       },
     }),
     route({
@@ -85,7 +85,13 @@ export function oldCopyRoutes(fleet: Fleet): Route[] {
           containerUuid: params.uuid,
         })
         const { force = false } = query
-        await fleet.deleteOldCopy({ hostId: host.id, uuid: params.uuid, operationId, requestedBy: caller.user, force })
+        await fleet.relocation.oldCopies.delete({
+          hostId: host.id,
+          uuid: params.uuid,
+          operationId,
+          requestedBy: caller.user,
+          force,
+        })
         return { status: 202, message: 'deletion of the old copy queued', data: { task_id: operationId } }
       },
     }),

@@ -5,7 +5,13 @@ import { BerthError, conflict, notFound } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView } from '../contract.js'
-import type { BegunEvacuation, EvacuatedBackup, EvacuationRequest, PlannedEvacuation } from '../move-contract.js'
+import type {
+  BegunEvacuation,
+  EvacuatedBackup,
+  EvacuationRequest,
+  GuestEvacuations,
+  PlannedEvacuation,
+} from '../move-contract.js'
 import { recheck } from '../moves/owner-confirmations.js'
 import type { MoveStore } from '../moves/move-store.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
@@ -28,7 +34,7 @@ export interface GuestEvacuatorOptions {
 }
 
 /** Restores guests of failed hosts on other hosts, from their newest backups. */
-export class GuestEvacuator {
+export class GuestEvacuator implements GuestEvacuations {
   constructor(private readonly options: GuestEvacuatorOptions) {}
 
   /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */

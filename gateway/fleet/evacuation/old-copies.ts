@@ -3,7 +3,7 @@ import { conflict, notFound } from '../../../shared/errors.js'
 import type { EvacuationStore } from './evacuation-store.js'
 import type { HostState } from '../host-state.js'
 import type { GuestView } from '../contract.js'
-import type { DeleteCopyRequest, OldCopy } from '../move-contract.js'
+import type { DeleteCopyRequest, OldCopy, OldCopyAdmin } from '../move-contract.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import { requireFeature } from '../require-feature.js'
 import type { FleetState } from '../view.js'
@@ -19,8 +19,7 @@ export interface OldCopiesOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Old copies of guests on hosts that do not own them any more, such as a failed host that has returned. */
-export class OldCopies {
+export class OldCopies implements OldCopyAdmin {
   constructor(private readonly options: OldCopiesOptions) {}
 
   list(hostId: string): OldCopy[] {
@@ -32,11 +31,6 @@ export class OldCopies {
     })
   }
 
-  /**
-   * Orders the deletion of an old copy.
-   * @throws {BerthError} `not_found`, `guest_moving`, `guest_busy`, `invalid_state` if the copy is possibly the only one,
-   * `agent_outdated`, `host_offline`
-   */
   async delete({ hostId, uuid, operationId, requestedBy, force }: DeleteCopyRequest): Promise<void> {
     const { view, watched, reached } = this.options
     const host = view.findState(hostId)

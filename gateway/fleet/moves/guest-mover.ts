@@ -10,7 +10,7 @@ import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView } from '../contract.js'
 import { movesLive } from '../move-contract.js'
-import type { GuestMovePlan, GuestMoveRequest, PlannedMove, Suggestion } from '../move-contract.js'
+import type { GuestMovePlan, GuestMoveRequest, GuestMoves, PlannedMove, Suggestion } from '../move-contract.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
 import type { FleetState } from '../view.js'
@@ -31,7 +31,7 @@ export interface GuestMoverOptions extends TransferTicketsOptions {
 }
 
 /** Plans moves of guests to other hosts, and begins them. `MoveDecider` continues them. */
-export class GuestMover {
+export class GuestMover implements GuestMoves {
   readonly #tickets: TransferTickets
   readonly #suggesting = new SingleFlight<Suggestion[]>()
 

@@ -269,7 +269,7 @@ describe('the evacuation of a failed host over HTTP', function () {
       return BackupTarget.create()
     }
     const request = { operationId: randomUUID(), uuid, hostId: 'host-a', refusedBy, requestedBy: 'test', openTarget }
-    const lost = await gateway.fleet.evacuateGuest(request).catch((error: unknown) => error)
+    const lost = await gateway.fleet.relocation.evacuations.begin(request).catch((error: unknown) => error)
     expect(lost).to.include({ code: 'host_offline' })
   }
 

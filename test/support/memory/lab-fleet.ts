@@ -153,36 +153,8 @@ export class LabFleet implements Fleet {
     return this.fleet.releaseName(...given)
   }
 
-  planMove(...request: Parameters<Fleet['planMove']>): ReturnType<Fleet['planMove']> {
-    return this.fleet.planMove(...request)
-  }
-
-  planMoves(...given: Parameters<Fleet['planMoves']>): ReturnType<Fleet['planMoves']> {
-    return this.fleet.planMoves(...given)
-  }
-
-  planEvacuations(...given: Parameters<Fleet['planEvacuations']>): ReturnType<Fleet['planEvacuations']> {
-    return this.fleet.planEvacuations(...given)
-  }
-
-  listOldCopies(...given: Parameters<Fleet['listOldCopies']>): ReturnType<Fleet['listOldCopies']> {
-    return this.fleet.listOldCopies(...given)
-  }
-
-  deleteOldCopy(...given: Parameters<Fleet['deleteOldCopy']>): Promise<void> {
-    return this.fleet.deleteOldCopy(...given)
-  }
-
-  evacuateGuest(...given: Parameters<Fleet['evacuateGuest']>): ReturnType<Fleet['evacuateGuest']> {
-    return this.fleet.evacuateGuest(...given)
-  }
-
-  suggestMoves(): ReturnType<Fleet['suggestMoves']> {
-    return this.fleet.suggestMoves()
-  }
-
-  moveGuest(...request: Parameters<Fleet['moveGuest']>): ReturnType<Fleet['moveGuest']> {
-    return this.fleet.moveGuest(...request)
+  get relocation(): Fleet['relocation'] {
+    return this.fleet.relocation
   }
 
   holdRoom(...hold: Parameters<Fleet['holdRoom']>): Promise<HeldRoom> {

@@ -93,7 +93,7 @@ export class MoveLab {
   }
 
   async #runMove(request: GuestMoveRequest): Promise<string> {
-    await this.fleet.moveGuest(request)
+    await this.fleet.relocation.moves.begin(request)
     await waitFor(() => ['done', 'failed', 'canceled'].includes(this.statusOf(request.operationId)), {
       what: () => `the end of ${JSON.stringify(this.fleet.view.findOperation(request.operationId))}`,
     })
