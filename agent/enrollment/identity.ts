@@ -51,7 +51,12 @@ export function findIdentity(identityDir: string): AgentIdentity | undefined {
     pem = readFileSync(identityPaths(identityDir).identity, 'utf8')
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw new BerthError('internal', 'bad_identity', `cannot read the identity in ${identityDir}`, { cause })
+    throw new BerthError(
+      'internal',
+      'bad_identity',
+      `cannot read the certificate that identifies this host, in ${identityDir}`,
+      { cause },
+    )
   }
   try {
     return parseIdentity(pem)

@@ -213,7 +213,7 @@ function tooSmall(cause: Error): BerthError {
   return new BerthError(
     'conflict',
     'disk_too_small',
-    'the files of the container do not fit on the disk of the guest',
+    'the files of the imported container do not fit on the disk of the new guest: it needs a larger disk',
     {
       cause,
     },

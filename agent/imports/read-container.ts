@@ -133,7 +133,8 @@ const proxmoxDirectory = '/etc/pve'
 const numberPattern = /^[1-9]\d{2,8}$/
 
 async function readProxmox({ container, configFile }: ImportRequest): Promise<Described> {
-  if (!numberPattern.test(container)) throw invalidField('container', 'container: must be the number of the container')
+  if (!numberPattern.test(container))
+    throw invalidField('container', 'container: must be the id of the container in Proxmox VE, for example 105')
   const foreign = planProxmox(await readText(configFile ?? join(proxmoxDirectory, 'lxc', `${container}.conf`)))
   if (!foreign) throw importRefused('its configuration contains no root file system')
   const storages = await readText(join(proxmoxDirectory, 'storage.cfg')).catch(() => '')

@@ -23,7 +23,7 @@ export class LateOutcomes<T> {
     this.#waiting.delete(oldest)
     this.log.error(
       { outcome: oldest },
-      'audit: too many results of requests are waiting for the store; the oldest result was dropped',
+      'audit log: too many results of requests are waiting for the store; the oldest was dropped and will be missing',
     )
   }
 

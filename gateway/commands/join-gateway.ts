@@ -68,7 +68,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   if (redis.url === '' && redis.sentinels.length === 0 && redisUrl === '') return
   throw conflict(
     'store_configured',
-    'a gateway that joins a fleet uses the store of the fleet: first remove the address of the present store from gateway.yaml or BERTH_REDIS_URL',
+    'this gateway has a store of its own, but would use the store of the fleet: remove redis.url and redis.sentinels from gateway.yaml and unset BERTH_REDIS_URL, then join again',
   )
 }
 

@@ -283,7 +283,9 @@ export class GatewayFleet implements Fleet {
 
   /** Replaces all connections after a pause of this process: they can be broken without a reported error. */
   #wasPaused(): void {
-    this.options.log.warn('the gateway process was paused; it connects to all hosts again')
+    this.options.log.warn(
+      'the gateway process did not run for some time, for example because its computer was suspended; it connects to all hosts again',
+    )
     for (const watcher of this.#watched.watchers()) watcher.distrust()
   }
 

@@ -49,7 +49,7 @@ export function verifyToken(authority: Authority, audience: JoinAudience, token:
     throw tokenRefused(
       expired
         ? 'the join token has expired: create a new one'
-        : 'the join token is not valid: this gateway did not create it, or has another certificate authority since then',
+        : 'the join token is not valid: it is incomplete, has another purpose, comes from another fleet, or was created before the certificate authority was replaced',
       cause,
     )
   }

@@ -28,7 +28,7 @@ export class GuestNames {
     if (!this.isForeign(machine)) return name
     throw conflict(
       'guest_foreign',
-      `processes on this host use the guest name ${name}, but no guest with this name is configured`,
+      `the guest name ${name} is taken: processes of a guest that is not configured on this host still run under it`,
     )
   }
 

@@ -48,7 +48,7 @@ export class StoppedEvents {
       if (name && !name.includes('.')) void this.#check(name)
     })
     this.#watcher.on('error', (err) =>
-      options.log.warn({ err }, 'could not watch for the end of guests; regular checks still notice it'),
+      options.log.warn({ err }, 'could not watch for guests that end; the regular checks find them later'),
     )
     this.#timer = setInterval(() => this.#look(), lookIntervalMs)
     this.#timer.unref()

@@ -48,7 +48,7 @@ export class QemuAccess {
   /** Finds the socket of a console. The text console is the serial port, which asks for a login. */
   findConsole(machine: Machine, mode: ConsoleMode): ConsolePlace {
     const { screen, serial } = this.#runningPaths(machine)
-    if (mode === 'run') throw conflict('unsupported', 'programs can only be run in containers: use SSH')
+    if (mode === 'run') throw conflict('unsupported', 'programs cannot be run in a virtual machine this way: use SSH')
     return { kind: 'socket', path: mode === 'vnc' ? screen : serial }
   }
 

@@ -42,7 +42,8 @@ export function parseFormer({
   sourceUuid,
 }: CreateFromBackupOrder): FormerFields | undefined {
   if (checkInteger('generation', generation, { min: 0, max: Number.MAX_SAFE_INTEGER }) === 0) return undefined
-  if (!former) throw new BerthError('invalid', 'missing_field', 'former: is required', { field: 'former' })
+  if (!former)
+    throw new BerthError('invalid', 'missing_field', 'former: is required if generation is not 0', { field: 'former' })
   if (sourceUuid !== create?.uuid) throw invalidField('source_uuid', 'source_uuid: must be the uuid of the guest')
   const { labels = noLabels, suspension, security } = former
   return {

@@ -9,7 +9,7 @@ const BrandingSchema = Type.Object(
   {
     name: Type.String({ description: 'Name of the provider. Empty: none was set, and the panel shows “Berth”.' }),
     logo_url: Type.String({
-      description: 'Path of the logo on this server. It changes with the logo. Empty: none was set.',
+      description: 'Path of the logo on this server. A new logo gets a new path. Empty: no logo was set.',
     }),
   },
   { title: 'Branding' },

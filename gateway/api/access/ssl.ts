@@ -73,7 +73,7 @@ const BodySchema = Type.Object(
     enabled: Type.Optional(
       Type.Boolean({
         description:
-          '`true`: TLS is on. If omitted and `mode` is sent: `mode` `disabled` turns TLS off, every other mode turns it on. If both are omitted, TLS stays as it is.',
+          '`true`: TLS is on. Default: `false` with the `mode` `disabled`, `true` with any other `mode`, and unchanged without a `mode`.',
       }),
     ),
     mode: Type.Optional(ModeSchema),

@@ -25,7 +25,8 @@ function beginRoute({ accounts: { passkeys }, publicUrl }: Deps): Route {
     path: '/login/passkey/begin',
     name: 'beginPasskeyLogin',
     audit: false,
-    summary: 'Returns the options with which a browser signs a challenge for `POST /login/passkey`',
+    summary:
+      'Begins a login with a passkey: returns the challenge and the options that the browser needs. Complete it with `POST /login/passkey`',
     data: PasskeyOptionsSchema,
     errors: ['passkeys_unavailable'],
     handle: async (context) => {
@@ -45,7 +46,12 @@ function loginRoute({ accounts: { logins }, publicUrl }: Deps): Route {
       'Logs in with a passkey instead of the password. The device must have verified the user, for example with a fingerprint or a PIN. The answer sets a session cookie',
     body: Type.Object({
       credential: SignedChallengeSchema,
-      keep: Type.Optional(Type.Boolean({ description: 'As in `POST /login`.' })),
+      keep: Type.Optional(
+        Type.Boolean({
+          description:
+            '`true` and `false` mean the same as in `POST /login`: the session ends after a longer or shorter time without requests.',
+        }),
+      ),
     }),
     example: { credential: exampleSignature },
     data: WhoSchema,

@@ -55,7 +55,8 @@ function beginRoute({ accounts: { sessions, ownPasskeys }, brand, publicUrl }: P
     name: 'beginPasskey',
     audit: 'account.passkey_begin',
     confirmed: true,
-    summary: 'Returns the options with which a browser creates a passkey for `POST /account/passkeys`',
+    summary:
+      'Begins to add a passkey: returns the options that the browser needs. Complete it with `POST /account/passkeys`',
     data: PasskeyOptionsSchema,
     errors: ['passkeys_unavailable', 'passkey_limit_reached', 'not_found'],
     handle: async (context) => {

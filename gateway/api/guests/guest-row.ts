@@ -124,8 +124,7 @@ export const GuestRowSchema = Type.Object(
       description: 'Maximum number of snapshots of the container. 0: no snapshots can be taken.',
     }),
     snapshot_space_used_bytes: Type.Integer({
-      description:
-        'Disk space in bytes that all snapshots of the container together retain. The real value may be lower.',
+      description: 'Upper bound, in bytes, of the disk space that all snapshots of the container together occupy.',
     }),
     snapshot_space_limit_bytes: Type.Integer({
       description: 'Maximum disk space that all snapshots of the container together can retain.',

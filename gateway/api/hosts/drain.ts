@@ -177,7 +177,7 @@ const commands: Readonly<Record<DrainCommand, { readonly summary: string; readon
   },
   resume: {
     summary:
-      'Resumes a paused, canceled or ended drain of a host without a deadline. Containers that failed are tried again',
+      'Resumes a paused, canceled or ended drain of a host, and removes its deadline. Containers that failed or were skipped are tried again',
     message: 'the drain of the host continues',
   },
   cancel: {

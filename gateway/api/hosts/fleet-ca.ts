@@ -33,7 +33,8 @@ const RotationSchema = Type.Object({
     description: 'Hosts that have not confirmed the present state. After the end: hosts that must join again.',
   }),
   missing_gateways: Type.Array(Type.Object({ id: Type.String(), name: Type.String() }), {
-    description: 'Gateways that have not confirmed the present state. Remove those that will not return.',
+    description:
+      'Gateways that have not confirmed the present `state` of the rotation. Remove one that will not return with `DELETE /gateways/{id}`.',
   }),
   started_by: Type.String(),
   started_at: TimeSchema,

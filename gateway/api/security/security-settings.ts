@@ -11,7 +11,7 @@ const SettingsSchema = Type.Object(
     host_id: Type.String(),
     auto_shutdown: Type.Boolean({
       description:
-        '`true`: a container with a critical alert of any type except mining and proxy loses its network, and is stopped after a minute.',
+        '`true`: if the abuse behind a critical alert continues after a grace period (by default one minute), the container loses its network and is stopped. Not for `mining` and `proxy`.',
     }),
   },
   { title: 'SecuritySettings' },

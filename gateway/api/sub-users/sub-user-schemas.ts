@@ -148,7 +148,7 @@ export const SubUserRowSchema = Type.Object(
   {
     id: Type.String(),
     username: Type.String(),
-    container_name: Type.String({ description: 'First name in `container_names`.' }),
+    container_name: Type.String({ description: 'The first entry of `container_names`.' }),
     container_uuid: Type.String(),
     container_names: words('Current names of the containers of the sub-user.'),
     container_uuids: words('UUIDs of the containers, in the same order as `container_names`.'),

@@ -77,7 +77,7 @@ const FleetUsageSchema = Type.Object(
     hosts: Type.Array(HostUsageSchema),
     groups: Type.Array(GroupSchema, { description: 'Capacity of the groups of hosts, ordered by name.' }),
     container_history: Type.Array(Type.Union([count, Type.Null()]), {
-      description: `Number of containers at the end of each of the last ${trendDays} days, oldest first. The last day ends now. \`null\`: not known, for example because no gateway was running.`,
+      description: `Number of containers on each of the last ${trendDays} days, oldest first. The last value is the newest recorded number. \`null\`: not known, for example because no gateway was running.`,
     }),
     common_size: Type.Union([SizeSchema, Type.Null()], {
       description: 'The most common size of containers. `null`: there are no containers.',

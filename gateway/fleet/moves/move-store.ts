@@ -92,7 +92,7 @@ export class MoveStore {
       if (!next || earlier)
         throw conflict(
           'guest_moving',
-          'the container is already being moved, or belongs to another host than the source of this move',
+          'another move of the container has not ended, or the container is no longer on the source host',
         )
       return { owner: next, move: { ...move, generation: owner.generation }, room: room && { ...room, ...period } }
     })
