@@ -98,7 +98,7 @@ describe('a watch of a host', () => {
   it('ends with an error after a failure, so that the watcher gets the whole state again', async () => {
     const watcher = new Watcher()
     let error: unknown
-    watcher.on('error', (failure) => (error = failure))
+    watcher.on('error', (failure: unknown) => (error = failure))
     watcher.isUnreadable = true
     watcher.change('a')
     await turn()

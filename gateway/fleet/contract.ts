@@ -1,7 +1,6 @@
 import type { FleetRotation } from '../rotation/rotation.js'
 import type { Fence } from '../../shared/fence.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
-import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { InstallHosts } from '../join/installer.js'
 import type { Relocation } from './move-contract.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
