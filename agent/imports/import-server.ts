@@ -45,7 +45,7 @@ async function answer(
   try {
     send(response, 200, await handle(imports, request))
   } catch (error) {
-    const { code, message, kind } = toBerthError(error, 'import')
+    const { code, message, kind } = toBerthError(error, 'the import failed: see the log of the agent')
     if (kind === 'internal') log.error({ err: error }, 'a request for an import failed')
     send(response, 400, { code, message })
   }

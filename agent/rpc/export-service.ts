@@ -30,7 +30,7 @@ export function createExportService({ exports, log }: ExportServiceParts): Expor
       const gone = new AbortController()
       for (const event of ['cancelled', 'close', 'error'] as const) call.on(event, () => gone.abort())
       serve(exports, call, AbortSignal.any([gone.signal, AbortSignal.timeout(longestMs)])).catch((error: unknown) => {
-        const known = toBerthError(error, 'export guest')
+        const known = toBerthError(error, 'the container could not be exported: see the log of the agent')
         if (known.kind === 'internal' && !gone.signal.aborted)
           log.error({ err: error, guest: call.request.uuid }, 'an export failed')
         call.emit('error', toServiceError(known, 'export guest')) // `destroy` would send no status

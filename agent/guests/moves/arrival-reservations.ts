@@ -5,6 +5,7 @@ import { checkRoom } from '../../storage/room.js'
 import { checkAllocation } from '../create/allocation.js'
 import { planOwnership } from '../ownership/plan-ownership.js'
 import type { GuestRecord } from '../record/record.js'
+import type { GuestStore } from '../record/guest-store.js'
 import { checkCapacity } from '../resources/capacity.js'
 import type { ArrivalDetails, ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
@@ -25,12 +26,13 @@ export class ArrivalReservations {
 
   /**
    * Makes the reservation for the arriving guest. Without a move id, only checks that a reservation would succeed.
-   * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`, and
+   * @throws {BerthError} `invalid_state`, `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`, and
    * `offline_required` if the guest runs and cannot continue on this host
    */
   async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {
     const guest = parseArriving(request)
     const { context, capacity } = this.parts
+    refuseOldCopy(context.store, guest.uuid)
     const { virtualization } = guest.spec
     if (!context.machines.findDriver(virtualization)) {
       const kind = virtualization === 'kvm' ? 'virtual machines' : 'LXC containers'
@@ -109,6 +111,12 @@ export class ArrivalReservations {
     store.remove(uuid)
     await volumes.remove(uuid)
   }
+}
+
+/** @throws {BerthError} `invalid_state` if this host has an old copy of the guest */
+function refuseOldCopy(store: GuestStore, uuid: string): void {
+  if (readOwnership(store, uuid).role === 'fenced')
+    throw conflict('invalid_state', 'the target host has an old copy of the container: delete this copy first')
 }
 
 function newerKnown(): BerthError {
