@@ -276,6 +276,6 @@ describe('several gateways', function () {
   it('refuse a join if gateway.yaml already names a store', async () => {
     const { token } = await invite()
     setStore(third, redis.url)
-    expect(runJoin(third, token).output).to.contain('uses the store of the fleet')
+    expect(runJoin(third, token).output).to.contain('would use the store of the fleet')
   })
 })

@@ -106,7 +106,10 @@ export class GuestEvacuator implements GuestEvacuations {
       const choice = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
       const toHostId = await placement.reserveTarget(id, guest, choice)
       if (copies.includes(toHostId))
-        throw conflict('invalid_state', 'the only suitable target host has an old copy of the container: delete this copy first')
+        throw conflict(
+          'invalid_state',
+          'the only suitable target host has an old copy of the container: delete this copy first',
+        )
       this.options.watched.agent(toHostId)
       const text = Buffer.from(Guest.encode(guest.guest).finish()).toString('base64')
       return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, targetId, backupId, unusable })

@@ -244,6 +244,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     const copy = { name, container_uuid, virtualization: 'lxc', disk_gb: 10, may_be_only_copy: false }
     expect(await list()).to.deep.equal([{ ...copy, owner_host_id: 'host-b', owner_state: 'online' }])
     expect(refusal(await gateway.request('DELETE', `${copies}/${lost.uuid}`))).to.deep.equal([404, 'not_found'])
+    await gateway.fleet.hosts.updateHost('host-a', { draining: false })
     const move = { host_id: 'host-a', dry_run: true }
     const back = await gateway.request('POST', `/containers/${saved.uuid}/migrate`, { body: move })
     expect(back.body.message).to.equal('the target host has an old copy of the container: delete this copy first')
