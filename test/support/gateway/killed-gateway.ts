@@ -210,15 +210,20 @@ export class KilledGateway {
     await this.gateway.ready().catch(() => this.gateway.ready())
   }
 
-  /** Runs all loops together while gateway and Redis are killed. At the end, each loop completes its round. */
+  /**
+   * Runs all loops together while gateway and Redis are killed. At the end, each loop completes its round and one more
+   * without kills. So each loop has sent all its requests, even if the kills have interrupted all earlier rounds.
+   */
   async run(lanes: readonly Lane[]): Promise<void> {
     let isOver = false
     const counts = lanes.map(() => 0)
     const running = Promise.all(
       lanes.map(async (lane, index) => {
+        let isLastRound = false
         for await (const _ of lane()) {
           counts[index]!++
-          if (isOver) return
+          if (isLastRound) return
+          isLastRound = isOver
         }
       }),
     )
