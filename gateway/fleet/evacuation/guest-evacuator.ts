@@ -17,6 +17,7 @@ import type { MoveStore } from '../moves/move-store.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import type { Placement } from '../placement/placement.js'
 import { findReported } from '../reported-guests.js'
+import { sharedPoolsOf } from '../shared-pools.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
@@ -141,7 +142,7 @@ export class GuestEvacuator implements GuestEvacuations {
         firewall: undefined,
         backupSchedule: undefined,
       }
-      const sharedPools = this.options.view.findHost(evacuation.fromHostId)?.description?.sharedPools ?? []
+      const sharedPools = sharedPoolsOf(this.options.view, evacuation.fromHostId, former)
       const value = { create, target, backupId, sourceUuid: uuid, generation, former, sharedPools }
       const order = { $case: 'createFromBackup', value } as const
       const { revision } = await this.#agent(toHostId).operations.submitOperation({

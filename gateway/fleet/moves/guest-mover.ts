@@ -13,6 +13,7 @@ import { movesLive } from '../move-contract.js'
 import type { GuestMovePlan, GuestMoveRequest, GuestMoves, PlannedMove, Suggestion } from '../move-contract.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
+import { sharedPoolsOf } from '../shared-pools.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import { planKept } from './plan-move.js'
@@ -213,7 +214,7 @@ export class GuestMover implements GuestMoves {
   }
 
   #expectation({ guest, hostId: fromHostId }: GuestView, moveId: string, generation: number) {
-    const sharedPools = this.options.view.findHost(fromHostId)?.description?.sharedPools ?? []
+    const sharedPools = sharedPoolsOf(this.options.view, fromHostId, guest)
     return { moveId, generation, fromHostId, guest, overcommit: this.options.ratios, liveFacts: '', sharedPools }
   }
 
