@@ -74,7 +74,7 @@ describe('firewall rules', () => {
     expect(failedField(check({ rules: Array(201).fill(rule) }))).to.equal('rules')
   })
 
-  it('cannot contain characters that end an nft statement, and stay unchanged in a second check', () => {
+  it('cannot contain characters that end an nft statement, and are not changed by a repeated check', () => {
     const safe = /^[0-9a-f.:,/-]*$/
     const text = fc.string({ unit: fc.constantFrom(...'0123456789abcdef.:-/, ;{}\n"$') })
     fc.assert(

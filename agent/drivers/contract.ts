@@ -45,7 +45,7 @@ export interface DriverCapabilities {
   readonly freeze: boolean
   /** States in which `setPassword` works. */
   readonly setPassword: readonly ('running' | 'stopped')[]
-  /** True if a snapshot of a running guest's volume can be restored. */
+  /** True if a snapshot that was taken while the guest was running can be restored. */
   readonly snapshotRunning: boolean
 }
 

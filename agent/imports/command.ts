@@ -17,7 +17,7 @@ export interface ImportOptions {
   readonly configFile?: string
   readonly start?: boolean
   readonly dryRun?: boolean
-  /** Id of an import that is canceled, instead of a new import. */
+  /** Id of an import to cancel. If it is set, no import begins. */
   readonly cancel?: string
 }
 

@@ -8,7 +8,7 @@ export interface ChangeMark {
   readonly revision: number
   /** True for a change from a complete report of a host. Such a report is not ordered by revision. */
   readonly isPartial?: true
-  /** True if this gateway does not know the changes of the sequence before this position. */
+  /** True if this gateway has missed changes that come before this one in the sequence. */
   readonly isGap?: true
 }
 

@@ -11,7 +11,7 @@ export class PauseWatch {
   /** @param onPause called by the first `check` after each pause of this process */
   constructor(private readonly onPause: () => void) {}
 
-  /** Detects a pause that has just ended. @returns monotonic time in ms at which the last pause ended */
+  /** Detects whether this process was just paused. @returns monotonic time in ms at which its last pause ended */
   check(): number {
     const sinceMs = performance.now() - this.#checkedMs
     this.#checkedMs += sinceMs

@@ -22,8 +22,8 @@ const guestOf = (n: number, ...publicIpv4s: string[]) =>
 describe('the shared pools that a guest may use after it leaves a host', function () {
   for (const [name, own, other, expected] of [
     ['are those of the host', ['203.0.113.7'], ['203.0.113.8'], [pool]],
-    ['are none if a guest of another host has the same address', ['203.0.113.7'], ['203.0.113.7'], []],
-    ['are none if the guest has no public IPv4 address', [], [], []],
+    ['are empty if a guest of another host has the same address', ['203.0.113.7'], ['203.0.113.7'], []],
+    ['are empty if the guest has no public IPv4 address', [], [], []],
   ] as const)
     it(name, () => {
       const guest = guestOf(1, ...own)

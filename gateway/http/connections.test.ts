@@ -51,7 +51,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     expect((await request('/', false)).statusCode).to.equal(200)
   })
 
-  it('drains no longer than the given time, even if a connection is unused', async () => {
+  it('drains no longer than the given time, even if a client opens a connection and sends no request', async () => {
     await request('/', agent)
     const [socket] = Object.values(agent.freeSockets).flat()
     await server.connections.drain(100)

@@ -42,12 +42,20 @@ export const ErrorSchema = Type.Object(
 
 const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 
-/** Time in the server's time zone. "": never, or not yet. */
-export const TimeSchema = Type.String({
-  description:
-    'Time as `YYYY-MM-DD HH:MM:SS`, in the server’s time zone. Empty: there is no such time, for example because nothing expires or a task has not ended.',
-  pattern: timePattern,
-})
+const timeFormat = '`YYYY-MM-DD HH:MM:SS` in the server’s time zone'
+
+/** Time in the server's time zone, in a field whose name says which time it is. */
+export const TimeSchema = Type.String({ description: `Time as ${timeFormat}.`, pattern: timePattern })
+
+/**
+ * Time in the server's time zone.
+ * @param what event that happens at this time
+ * @param empty meaning of an empty text. Default: the field is never empty
+ */
+export function timeSchema(what: string, empty = ''): TString {
+  const meaning = `Time at which ${what}, as ${timeFormat}.`
+  return Type.String({ description: empty ? `${meaning} Empty: ${empty}.` : meaning, pattern: timePattern })
+}
 
 /** Time in a time zone that the description names. "": never. */
 export function localTimeSchema(description: string): TString {

@@ -31,9 +31,9 @@ export function checkRoutes(routes: readonly Route[]): void {
 
 /** Checks name and example of a route, because generated clients use them. */
 function refuseNameless({ name, body, example }: Route, names: Set<string>, refuse: (why: string) => never): void {
-  if (!namePattern.test(name ?? '')) refuse('has no name')
+  if (!namePattern.test(name ?? '')) refuse('the route has no name')
   if (names.has(name)) refuse(`the name ${name} is used by another route`)
-  if (body && example === undefined) refuse('has no example of its body')
+  if (body && example === undefined) refuse('the route has no example of its body')
   names.add(name)
 }
 

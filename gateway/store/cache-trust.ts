@@ -2,9 +2,9 @@ import { SingleFlight } from '../../shared/async/single-flight.js'
 import { storeUnreachable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
-/** Time limit in ms of an exchange with the server. It includes the time in which this process applies the changes. */
+/** Time limit in ms for one request to Redis, which includes applying the changes of other gateways. */
 const renewTimeoutMs = 10_000
-/** Maximum number of exchanges. If none is fast enough, the caches are not used. */
+/** Maximum number of these requests. If none is fast enough, the caches are not used. */
 const trustAttempts = 3
 
 export interface CacheTrustOptions {

@@ -128,7 +128,7 @@ export class FleetUpgrades {
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
       // The host knows a higher epoch, because another gateway holds the lease, or the store has lost the latest
-      // epochs. The next epoch must be higher than this one.
+      // epochs. The next epoch must be higher than the one that the host knows.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // It is not known whether the upgrade began on the host. The next check starts it if necessary.
       if (error instanceof UnansweredError || isTemporary(error)) return

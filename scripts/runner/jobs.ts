@@ -38,7 +38,7 @@ const groups: readonly Group[] = [
   { name: 'setup', files: /^test\/setup\//, lanes: 1 },
   // These files use the same interfaces and addresses.
   { name: 'addressed', files: /^test\/agent\/(addresses|ipv6-source)/, lanes: 1 },
-  // The guests of these files overload the host. While four other files ran, an agent became too slow.
+  // The guests of these files overload the host: next to four other files, an agent became too slow.
   { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
 ]
 

@@ -95,7 +95,7 @@ function listRows(api: BerthApi): Row[] {
   ]
 }
 
-/** Measures all systems, which take turns in each round. The first round is a warm-up. */
+/** Measures each row once per round. The first round is a warm-up. */
 async function measure(rows: readonly Row[], nfts: Nfts, rounds: number): Promise<Figure[]> {
   const times = new Map<string, number[]>()
   const take = async (key: string, round: number, work: () => Promise<unknown>): Promise<void> => {

@@ -78,7 +78,7 @@ describe('a host that joins', function () {
     await joinGateway(token, directory(), 7)
   })
 
-  it('keeps the address that it already has', async () => {
+  it('keeps the address that the fleet already knows', async () => {
     await joinGateway(await newToken(), directory(), 7)
     expect(test.fleet.view.findHost(hostId)?.address).to.equal('127.0.0.1:1')
   })

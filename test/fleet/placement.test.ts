@@ -126,7 +126,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('use another host if an agent refuses a guest because its resources are used by unknown guests', async () => {
+  it('use another host if an agent refuses a guest because unknown guests use the resources of its host', async () => {
     lab = await Lab.start(redis, 1, { one: 2, other: 1 })
     const { agent } = lab.hosts.get('one')!
     const { engine } = agent.domain

@@ -45,7 +45,7 @@ describe('a single machine with gateway and agent', function () {
     expect(machine.run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()).to.equal('')
   }
 
-  it('runs a guest when the first version is installed', async () => {
+  it('runs a guest with the older version, which is upgraded later', async () => {
     repository.addTo(machine)
     answerYes(machine)
     apt('apt-get install berth')

@@ -161,7 +161,7 @@ describe('a gateway and an agent of different versions', function () {
     await expectToWork('five', { gateway: versions.previous, agent: versions.previous })
   })
 
-  it('keep the present agent if the previous agent cannot read the journal', async () => {
+  it('install the present agent again if a rollback fails because the previous agent cannot read the journal', async () => {
     apt(documented(upgrades, '--only-upgrade berth-gateway berth-repository'))
     await host.waitUntilOnline(versions.previous)
     served.serve(gateway, versions.present, { change: raiseJournal })

@@ -87,7 +87,11 @@ export async function checkPaused(monitor: QmpConnection, state: 'paused' | 'sen
   const expected = state === 'paused' ? 'finish-migrate' : 'postmigrate'
   const isSo = async (): Promise<boolean> => (await readRunState(monitor)) === expected
   if (await isSoWithin(isSo, { timeoutMs: state === 'paused' ? 0 : settleTimeoutMs })) return
-  throw new BerthError('conflict', 'memory_not_sent', 'the container runs again before its memory was sent completely')
+  throw new BerthError(
+    'conflict',
+    'memory_not_sent',
+    'the container continued to run before its memory was sent completely: the move cannot continue',
+  )
 }
 
 /** Returns the state of a migration. @throws {BerthError} `memory_not_sent` */

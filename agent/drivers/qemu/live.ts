@@ -39,7 +39,7 @@ export class QemuLiveMoves implements LiveMoves {
     const { tpm, ...system } = await readDiskSystem(machine.volume)
     if (tpm) throw offlineRequired(['its TPM cannot be sent while it runs'])
     if (launched?.devices === undefined)
-      throw offlineRequired(['an older version of the agent has started it: restart it once'])
+      throw offlineRequired(['an older version of the agent has started the container: restart the container once'])
     const monitor = await this.#monitor(machine)
     const state = await readRunState(monitor)
     if (state !== 'running') throw offlineRequired([`QEMU reports the state ${state}`])

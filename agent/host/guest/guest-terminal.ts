@@ -14,7 +14,7 @@ import {
 /** A guest's original mount of /dev/pts, which a process of the host keeps open. */
 export interface TerminalDirectory {
   readonly path: string
-  /** Device number of the mounted file system (stat(2)). */
+  /** Device number of the file system at `path` (stat(2)). */
   readonly device: number
 }
 

@@ -11,7 +11,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
 import { keyNamePattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
-import { TimeSchema } from '../../http/schema.js'
+import { TimeSchema, timeSchema } from '../../http/schema.js'
 import { nothingToChange, updatedAnswer } from '../guests/guest-settings.js'
 
 export const keyFields = {
@@ -67,7 +67,7 @@ const UpdateRowSchema = Type.Object({
   name: Type.String(),
   prefix: Type.String({ description: 'First characters of the key, by which it can be recognized.' }),
   scopes: Type.Array(Type.String()),
-  expires_at: TimeSchema,
+  expires_at: timeSchema('the key expires', 'it does not expire'),
   disabled: Type.Boolean(),
   container_uuids: Type.Array(Type.String()),
 })
@@ -96,7 +96,7 @@ const ListRowSchema = Type.Object(
       description:
         'Id of the key that created this key. This key never has more rights than that one. 0: this key was created at setup or by an administrator.',
     }),
-    last_used: TimeSchema,
+    last_used: timeSchema('the key was last used', 'it was never used'),
     last_used_ip: Type.String(),
   },
   { title: 'ApiKey' },

@@ -5,7 +5,7 @@ import type { AuditRecord } from '../../access/audit-record.js'
 import { linesAnswer, maxLines } from '../../http/lines.js'
 import { countHeader, listQuery, readPage } from '../../http/list.js'
 import { route, type Answer, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import { parseSpan, spanQuery } from './time-span.js'
 
 export const AuditRowSchema = Type.Object(
@@ -34,7 +34,7 @@ export const AuditRowSchema = Type.Object(
           'Number of similar events in this entry. Similar failures of one caller within an hour share one entry.',
       }),
     ),
-    last_time: Type.Optional(TimeSchema),
+    last_time: Type.Optional(timeSchema('the last of the similar events happened')),
   },
   { title: 'AuditEntry' },
 )

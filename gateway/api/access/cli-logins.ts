@@ -6,7 +6,7 @@ import { cliLoginMs, pollSeconds, type CliLogin, type CliLogins } from '../../ac
 import { trimmed } from '../../http/normalize.js'
 import { keyNamePattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 import { callerIdOf, describeGrant, keyFields } from './api-keys.js'
 
 /* Logins of the command line that a user confirms in the panel, like the device authorization of RFC 8628. */
@@ -33,10 +33,12 @@ const PolledSchema = Type.Object({
 })
 const LoginSchema = Type.Object(
   {
-    machine: Type.String({ description: 'Name that the computer of the command line has sent.' }),
+    machine: Type.String({
+      description: 'Name of the computer on which `berth login` runs, as that computer reported it.',
+    }),
     address: Type.String({ description: 'Address from which the login was begun.' }),
-    begun_at: TimeSchema,
-    expires_at: TimeSchema,
+    begun_at: timeSchema('the login was begun'),
+    expires_at: timeSchema('the login expires unless it is confirmed'),
   },
   { title: 'CliLogin' },
 )

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { invalidField } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import { acmeCodes } from '../../tls/acme/errors.js'
 import { factsOf } from '../../tls/certificate.js'
 import { uploadCodes } from '../../tls/check-upload.js'
@@ -19,8 +19,8 @@ const CertificateSchema = Type.Object(
     names: Type.Array(Type.String(), {
       description: 'Host names and IP addresses for which the certificate is valid.',
     }),
-    not_before: TimeSchema,
-    not_after: TimeSchema,
+    not_before: timeSchema('the certificate becomes valid'),
+    not_after: timeSchema('the certificate expires'),
     fingerprint: Type.String({ description: 'SHA-256 fingerprint of the certificate.' }),
     trusted: Type.Boolean({
       description: '`true`: browsers trust the certificate without any additional root certificate.',

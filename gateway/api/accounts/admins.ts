@@ -9,7 +9,7 @@ import { checkMayGive, roles, type Role } from '../../access/roles.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import type { PublicUrl } from '../../settings/public-url.js'
 import type { AccountDeps } from './own-account.js'
 import { NewPassword } from './proof.js'
@@ -28,7 +28,7 @@ const AdminSchema = Type.Object(
       description: '`true`: the setup link of the administrator is valid and was not used yet.',
     }),
     created_at: TimeSchema,
-    last_login: TimeSchema,
+    last_login: timeSchema('the administrator last logged in', 'it has never logged in'),
     last_login_ip: Type.String(),
   },
   { title: 'Admin' },

@@ -5,7 +5,7 @@ import { sessionId, type ListedSession, type Session } from '../../accounts/sess
 import { trimmed } from '../../http/normalize.js'
 import { sessionIdPattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import { loginCookies, placeOf, sessionOf } from './login-place.js'
 import { roles } from '../../access/roles.js'
 import { roleOf } from '../../accounts/account-record.js'
@@ -35,8 +35,11 @@ const SessionSchema = Type.Object(
     display_time_zone: Type.String({
       description: 'IANA name of the time zone in which the panel shows times. Empty: the time zone of the browser.',
     }),
-    confirmed_at: TimeSchema,
-    expires_at: TimeSchema,
+    confirmed_at: timeSchema(
+      'the user last confirmed the password or a 2FA code',
+      'the user has not confirmed it in this session',
+    ),
+    expires_at: timeSchema('the session expires'),
   },
   { title: 'Session' },
 )
@@ -47,8 +50,8 @@ const RowSchema = Type.Object(
     address: Type.String({ description: 'IP address from which the session was opened.' }),
     user_agent: Type.String(),
     created_at: TimeSchema,
-    last_seen: TimeSchema,
-    expires_at: TimeSchema,
+    last_seen: timeSchema('the session was last used'),
+    expires_at: timeSchema('the session expires'),
   },
   { title: 'OpenSession' },
 )

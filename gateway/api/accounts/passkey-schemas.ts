@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 import { base64UrlPattern, keyNamePattern } from '../../http/pattern-rules.js'
 import { trimmed } from '../../http/normalize.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 
 const base64Url = (maxLength: number) => Type.String({ pattern: base64UrlPattern, maxLength })
 
@@ -79,7 +79,7 @@ export const PasskeySchema = Type.Object(
     id: Type.String(),
     name: Type.String(),
     created_at: TimeSchema,
-    last_used: TimeSchema,
+    last_used: timeSchema('the passkey was last used', 'it was never used'),
   },
   { title: 'Passkey' },
 )

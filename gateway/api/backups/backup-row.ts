@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { Backup } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { GuestView } from '../../fleet/contract.js'
-import { TimeSchema } from '../../http/schema.js'
+import { TimeSchema, timeSchema } from '../../http/schema.js'
 
 export const BackupSchema = Type.Object(
   {
@@ -21,7 +21,7 @@ export const BackupSchema = Type.Object(
       description:
         'Bytes that this backup added to the data on the target. 0: it added none, or the number is not known.',
     }),
-    verified_at: TimeSchema,
+    verified_at: timeSchema('the backup was last verified', 'it was never verified'),
     description: Type.String(),
   },
   { title: 'Backup' },

@@ -27,7 +27,7 @@ const KeptBackupSchema = Type.Object(
 const ContainerQuerySchema = Type.Object({
   container_uuid: Type.String({
     pattern: uuidPattern,
-    description: 'UUID of the container whose backups are listed or deleted.',
+    description: 'UUID of the container to which the backups belong.',
   }),
   host_id: Type.Optional(
     Type.String({

@@ -71,7 +71,12 @@ export const CreateTargetSchema = Type.Object(
 )
 
 export const ChangeTargetSchema = Type.Object(
-  { name: Type.Optional(NameSchema), type: Type.Optional(TargetTypeSchema), ...optional },
+  {
+    name: Type.Optional(NameSchema),
+    type: Type.Optional(TargetTypeSchema),
+    ...optional,
+    encryption_password: Type.Optional(secret('Present password of the target, or absent. It cannot be changed.')),
+  },
   { title: 'BackupTargetChange' },
 )
 

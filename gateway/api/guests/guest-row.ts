@@ -4,7 +4,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { GuestLimits, TrafficLimit, type GuestBoot, type PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
-import { TimeSchema, oneOf } from '../../http/schema.js'
+import { TimeSchema, timeSchema, oneOf } from '../../http/schema.js'
 import { placementRow, placementRowFields } from './placement-row.js'
 import { labelRowFields, labelsRow } from './label-row.js'
 import { maintenanceRow, MaintenanceSchema } from './maintenance-row.js'
@@ -106,7 +106,7 @@ export const GuestRowSchema = Type.Object(
       description: 'Time when the deleted container will be removed. Absent: the container is not deleted.',
     }),
     created_at: TimeSchema,
-    expires_at: TimeSchema,
+    expires_at: timeSchema('the container expires', 'it does not expire'),
     host_id: Type.String(),
     maintenance: MaintenanceSchema,
     traffic_mode: TrafficModeSchema,

@@ -6,7 +6,7 @@ import { SnapshotScheduleChange } from '../../../proto/gen/berth/agent/v1/networ
 import type { Fleet } from '../../fleet/contract.js'
 import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
-import { TimeSchema } from '../../http/schema.js'
+import { timeSchema } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
 import { integerWithin } from './setting-schemas.js'
 import { changeSetting, describeFields } from './guest-settings.js'
@@ -18,8 +18,8 @@ export const ScheduleSchema = Type.Object(
   {
     enabled: Type.Boolean(),
     interval_hours: Type.Integer({ description: 'Hours between two snapshots. 0: the schedule was never set.' }),
-    last_run: TimeSchema,
-    next_run: TimeSchema,
+    last_run: timeSchema('the schedule ran last', 'it never ran'),
+    next_run: timeSchema('the schedule will run next', 'it is disabled'),
     time: Type.String({
       description:
         'Time of day of a snapshot: `HH:MM` in the time zone of the container’s host. The next snapshots follow at multiples of `interval_hours` from this time.',

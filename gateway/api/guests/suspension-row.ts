@@ -3,7 +3,7 @@ import { suspensionModes } from '../../../shared/suspension-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { GuestSuspension } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from '../../fleet/contract.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 
 const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 
@@ -22,8 +22,8 @@ export const suspensionRowFields = {
     }),
   ),
   suspended_message: Type.Optional(Type.String({ description: 'Message about the suspension that sub-users see.' })),
-  suspended_at: Type.Optional(TimeSchema),
-  suspended_until: Type.Optional(TimeSchema),
+  suspended_at: Type.Optional(timeSchema('the container was suspended')),
+  suspended_until: Type.Optional(timeSchema('the suspension ends by itself', 'it does not end by itself')),
 }
 type SuspensionRow = Static<TObject<typeof suspensionRowFields>>
 

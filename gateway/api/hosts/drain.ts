@@ -7,7 +7,7 @@ import type { DrainCommand } from '../../drains/plan-command.js'
 import type { Fleet, GuestView, HostView } from '../../fleet/contract.js'
 import type { PlannedMove } from '../../fleet/move-contract.js'
 import { route, type Answer, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 import { HostPathSchema } from './hosts.js'
 
 const modeText =
@@ -45,10 +45,10 @@ const DrainSchema = Type.Object(
       description: 'Number of containers that are moved, stopped or started at the same time.',
     }),
     bandwidth_mbps: Type.Integer({ description: 'Limit of each transfer in Mbit/s. 0: unlimited.' }),
-    deadline: TimeSchema,
+    deadline: timeSchema('the drain stops, even if containers are left', 'the drain has no deadline'),
     started_by: Type.String(),
-    started_at: TimeSchema,
-    ended_at: TimeSchema,
+    started_at: timeSchema('the drain began', 'the host was never drained'),
+    ended_at: timeSchema('the drain ended', 'it has not ended'),
     containers: Type.Array(DrainedGuestSchema),
   },
   { title: 'Drain' },

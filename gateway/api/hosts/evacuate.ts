@@ -9,7 +9,7 @@ import { fenceHost, type FencingConfig } from '../../fencing/fence-host.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 import type { PlannedEvacuation } from '../../fleet/move-contract.js'
 import { route, type Answer, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 import { HostPathSchema } from './hosts.js'
 
 const EvacuatedGuestSchema = Type.Object({
@@ -23,7 +23,7 @@ const EvacuatedGuestSchema = Type.Object({
     description:
       '`true`: the backup is in a folder of the hosts (type `local`). It is lost if the folder was on a disk of the failed host, and not on a network file system.',
   }),
-  backup_created_at: TimeSchema,
+  backup_created_at: timeSchema('the newest backup was created', 'the container has no backup'),
   lost_seconds: Type.Integer({
     description: 'Age of the backup. All changes since then are lost. 0: there is no backup.',
   }),

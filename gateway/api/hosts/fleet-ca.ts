@@ -5,7 +5,7 @@ import type { Fleet } from '../../fleet/contract.js'
 import { gatewaysAwaited, hostsMissing } from '../../rotation/plan-rotation.js'
 import { rotationStates, type Rotation, type RotationHost } from '../../rotation/rotation.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 
 const missingReasons = ['in_progress', 'offline', 'outdated', 'upgrading', 'must_join'] as const
 const MissingHostSchema = Type.Object({
@@ -24,7 +24,7 @@ const RotationSchema = Type.Object({
     '`distributing`: gateways and hosts learn to trust the new certificate authority. `reissuing`: hosts get certificates of the new authority. `ready`: the replacement waits for `finish`. `ending`: hosts end their trust in the old authority. `ended`, `canceled`: nothing happens any more.',
   ),
   fingerprint: Type.String({ description: 'SHA-256 of the new certificate authority.' }),
-  not_after: TimeSchema,
+  not_after: timeSchema('the new certificate authority expires', 'there is no new one'),
   finishing: Type.Boolean({
     description: '`true`: the replacement ends as soon as all hosts and gateways have confirmed.',
   }),
@@ -37,13 +37,13 @@ const RotationSchema = Type.Object({
       'Gateways that have not confirmed the present `state` of the rotation. Remove one that will not return with `DELETE /gateways/{id}`.',
   }),
   started_by: Type.String(),
-  started_at: TimeSchema,
-  ended_at: TimeSchema,
+  started_at: timeSchema('the replacement began', 'none was ever started'),
+  ended_at: timeSchema('the replacement ended', 'it has not ended'),
 })
 const CaSchema = Type.Object(
   {
     fingerprint: Type.String({ description: 'SHA-256 of the certificate authority of the fleet.' }),
-    not_after: TimeSchema,
+    not_after: timeSchema('the certificate authority expires'),
     rotation: RotationSchema,
   },
   { title: 'FleetCa' },

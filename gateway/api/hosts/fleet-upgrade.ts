@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 import { upgradeSteps } from '../../join/host-upgrade.js'
 import { runHostStates, runStates, type FleetRun, type RunHost } from '../../upgrades/fleet-run.js'
 import type { FleetUpgrades } from '../../upgrades/fleet-upgrades.js'
@@ -35,8 +35,8 @@ const RunSchema = Type.Object(
     parallel: Type.Integer({ minimum: 1 }),
     canary_host_id: Type.String(),
     started_by: Type.String(),
-    started_at: TimeSchema,
-    ended_at: TimeSchema,
+    started_at: timeSchema('the upgrade of the fleet began', 'none was ever started'),
+    ended_at: timeSchema('the upgrade of the fleet ended', 'it has not ended'),
     hosts: Type.Array(RunHostSchema),
   },
   { title: 'FleetUpgrade' },

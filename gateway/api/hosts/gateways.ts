@@ -4,7 +4,7 @@ import { gatewayStates, type Gateways, type GatewayView } from '../../gateways/g
 import { trimmed } from '../../http/normalize.js'
 import { gatewayNamePattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 
 const nullable = (unit: string) =>
   Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], { description: `${unit} \`null\`: the gateway is offline.` })
@@ -20,9 +20,9 @@ const GatewaySchema = Type.Object(
     answers: Type.Boolean({ description: '`true` for the gateway that answers this request.' }),
     version: Type.String({ description: 'Version of the gateway at its last start.' }),
     join_address: Type.String({ description: 'Address at which hosts and gateways join, as `host:port`.' }),
-    joined_at: TimeSchema,
-    started_at: TimeSchema,
-    invited_until: TimeSchema,
+    joined_at: timeSchema('the gateway joined the fleet', 'it has not joined yet'),
+    started_at: timeSchema('the gateway started', 'it has not started yet'),
+    invited_until: timeSchema('the token of an invited gateway expires', 'the gateway has joined'),
     load_percent: nullable('Processor time of the last seconds, in percent of one processor.'),
     memory_mb: nullable('Memory of the gateway in MiB.'),
     leases: Type.Array(Type.String(), {
@@ -38,7 +38,7 @@ const InvitedSchema = Type.Object(
     ...GatewaySchema.properties,
     join_token: Type.String({ description: 'Token for one gateway. It is shown only once.' }),
     command: Type.String({ description: 'Command to run as root on the server of the new gateway.' }),
-    expires_at: TimeSchema,
+    expires_at: timeSchema('the token expires'),
   },
   { title: 'InvitedGateway' },
 )

@@ -4,7 +4,7 @@ import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/bert
 import { isBound, type Principal } from '../../access/principal.js'
 import type { HostView } from '../../fleet/contract.js'
 import { upgradeStateOf, upgradeSteps, type HostUpgrade } from '../../join/host-upgrade.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import { visibleWarnings } from '../guests/visible.js'
 import { kvmFields, kvmRow } from './kvm.js'
 
@@ -20,7 +20,7 @@ const InstallSchema = Type.Object({
     'Last reported step of the installation. `waiting`: the agent has joined and waits for the gateway to connect.',
   ),
   message: Type.String({ description: 'Details of the step, or the reason of the failure.' }),
-  at: TimeSchema,
+  at: timeSchema('the host reported this step'),
 })
 
 const UpgradeSchema = Type.Object(
@@ -37,7 +37,7 @@ const UpgradeSchema = Type.Object(
     from: Type.String({ description: 'Version of the agent before the upgrade or rollback.' }),
     to: Type.String({ description: 'Version of the agent that the upgrade or rollback installs.' }),
     message: Type.String({ description: 'Reason of a failure.' }),
-    started_at: TimeSchema,
+    started_at: timeSchema('the upgrade or rollback began'),
     at: Type.String({ ...TimeSchema, description: 'Time of the host’s last report about this upgrade.' }),
   },
   { title: 'HostUpgrade' },
@@ -75,8 +75,8 @@ export const HostRowSchema = Type.Object(
     }),
     containers: count,
     created_at: TimeSchema,
-    last_seen: TimeSchema,
-    certificate_expires_at: TimeSchema,
+    last_seen: timeSchema('the host was last connected', 'it was never connected'),
+    certificate_expires_at: timeSchema('the certificate of the host expires', 'the host has no certificate'),
     version: Type.String({ description: 'Version of the agent.' }),
     outdated: Type.Boolean({ description: '`true`: the agent has another version than this gateway.' }),
     features: Type.Array(Type.String(), {

@@ -16,7 +16,7 @@ import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contra
 import { listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { restricts, trimmed } from '../../http/normalize.js'
-import { TimeSchema } from '../../http/schema.js'
+import { timeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/guest-settings.js'
 import { countVisible } from '../guests/visible.js'
 import { HostList, hostSortable } from './host-list.js'
@@ -39,7 +39,7 @@ export const HostPathSchema = Type.Object({ id: Type.String({ maxLength: 64 }) }
 const JoinTokenSchema = Type.Object(
   {
     join_token: Type.String({ description: 'Token that is valid once. It is returned only in this answer.' }),
-    expires_at: TimeSchema,
+    expires_at: timeSchema('the token expires'),
     command: Type.String({
       description:
         'Command to run as root on the host. It installs the agent and lets the host join the fleet. If this gateway has no packages for hosts, install the agent first.',

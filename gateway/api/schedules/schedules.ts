@@ -6,7 +6,7 @@ import type { BackupTargets } from '../../backups/targets.js'
 import type { FleetView } from '../../fleet/contract.js'
 import { countHeader, listQuery, parseListQuery, rangeOf } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 import { selectFrom, type Fields } from '../../lists/query.js'
 import { textFilter } from '../guests/guest-row.js'
 import { findSchedules, runResults, scheduleKinds, type FoundSchedule, type ScheduleKind } from './find-schedules.js'
@@ -37,7 +37,7 @@ const ScheduleRowSchema = Type.Object(
     target_id: Type.String({ description: 'Id of the backup target. Empty for snapshots, or if it was removed.' }),
     target_name: Type.String({ description: 'Name of the backup target. Empty for snapshots, or if it was removed.' }),
     created_by: Type.String({ description: 'Caller that last set the schedule.' }),
-    last_run: TimeSchema,
+    last_run: timeSchema('the schedule ran last', 'it never ran'),
     last_result: ResultSchema,
     last_error: Type.String({
       description: `Error message of the last run in English. Empty: it did not fail. ${needsTasks}`,
@@ -46,7 +46,7 @@ const ScheduleRowSchema = Type.Object(
       description: `Stable error code of the last run. Empty: it did not fail. ${needsTasks}`,
     }),
     last_task_id: Type.String({ description: `Task of the last run. Empty: the task is not known. ${needsTasks}` }),
-    next_run: TimeSchema,
+    next_run: timeSchema('the schedule will run next', 'it will not run, for example because it is disabled'),
   },
   { title: 'Schedule' },
 )

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { abuseTypes, alertActions, severities } from '../../../shared/abuse.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { AlertView } from '../../fleet/contract.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 
 export const AlertRowSchema = Type.Object(
   {
@@ -22,13 +22,13 @@ export const AlertRowSchema = Type.Object(
       ...TimeSchema,
       description: 'Time of the last detection, `YYYY-MM-DD HH:MM:SS` in the server’s time zone.',
     },
-    first_seen: TimeSchema,
+    first_seen: timeSchema('the abuse was first detected'),
     count: Type.Integer({ description: 'Number of times that the abuse was detected.' }),
     action: oneOf(
       alertActions,
       'Reaction to the alert. `stop_pending`: the container is stopped at `stop_at` unless the abuse ends before.',
     ),
-    stop_at: TimeSchema,
+    stop_at: timeSchema('the container will be stopped', 'it will not be stopped'),
   },
   { title: 'SecurityAlert' },
 )

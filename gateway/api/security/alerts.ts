@@ -5,7 +5,7 @@ import { maySee, type Principal } from '../../access/principal.js'
 import type { AlertView, Fleet } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type Route } from '../../http/route.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, timeSchema } from '../../http/schema.js'
 import { getNamedHost } from '../host-choice.js'
 import { alertRow, AlertRowSchema, type AlertRow } from './alert-row.js'
 
@@ -46,7 +46,7 @@ const SummarySchema = Type.Object(
     blocked: Type.Integer({
       description: 'Number of containers that were stopped because of an alert and cannot be started.',
     }),
-    last_alert_at: TimeSchema,
+    last_alert_at: timeSchema('the last alert was raised', 'there is no alert'),
   },
   { title: 'SecuritySummary' },
 )

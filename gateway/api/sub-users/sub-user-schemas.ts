@@ -4,7 +4,7 @@ import { maxContainers } from '../../sub-users/plan-sub-user.js'
 import { subUserPermissions } from '../../access/sub-user-bounds.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { containerRef, restricts, trimmed } from '../../http/normalize.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import { TemplateIdSchema } from '../guests/create/create-body.js'
 import { ExpirySchema } from '../guests/setting-schemas.js'
 
@@ -163,10 +163,10 @@ export const SubUserRowSchema = Type.Object(
     port_mapping_limit: Type.Integer(),
     created_at: TimeSchema,
     created_by: Type.String({ description: 'Caller that created the sub-user: `key:ID` or `admin:ID`.' }),
-    last_login: TimeSchema,
+    last_login: timeSchema('the sub-user last logged in', 'it has never logged in'),
     last_login_ip: Type.String(),
     last_login_ua: Type.String(),
-    expires_at: TimeSchema,
+    expires_at: timeSchema('the access of the sub-user ends', 'it does not end'),
     disabled: Type.Boolean(),
   },
   { title: 'SubUser' },

@@ -3,7 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { guestSubjectOf } from '../../fleet/operation-subject.js'
 import type { OperationView } from '../../fleet/contract.js'
 import { operationStatuses, operationStatusOf } from '../../fleet/lists/operation-table.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 
 export const TaskStatusSchema = oneOf(operationStatuses)
 
@@ -29,8 +29,8 @@ export const TaskRowSchema = Type.Object(
       description: 'Stable error code, as in the field `code` of error answers. Empty: the task did not fail.',
     }),
     created_at: TimeSchema,
-    started_at: TimeSchema,
-    finished_at: TimeSchema,
+    started_at: timeSchema('the task began to run', 'it is still waiting'),
+    finished_at: timeSchema('the task ended', 'it has not ended yet'),
     user: Type.String(),
     downtime_ms: Type.Integer({
       description:

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { trimmed } from '../../http/normalize.js'
 import { printableNamePattern } from '../../http/pattern-rules.js'
-import { oneOf, TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema, timeSchema } from '../../http/schema.js'
 import type { DeliveryAttempt, LoggedDelivery } from '../../webhooks/delivery.js'
 import type { QueuedDelivery } from '../../webhooks/delivery-queue.js'
 import { webhookTypes, type WebhookRecord } from '../../webhooks/webhook-record.js'
@@ -91,8 +91,8 @@ export const DeliverySchema = Type.Object(
     ),
     attempts: count,
     created_at: TimeSchema,
-    last_attempt_at: TimeSchema,
-    next_attempt_at: TimeSchema,
+    last_attempt_at: timeSchema('the message was last sent', 'it was not sent yet'),
+    next_attempt_at: timeSchema('the message will be sent next', 'it will not be sent again'),
     response_status: Type.Integer({
       description: 'HTTP status of the answer to the last attempt. 0: there was no answer.',
     }),
