@@ -86,7 +86,7 @@ describe('alerts', () => {
     })
   })
 
-  it('record new critical behaviour after a canceled stop only if critical findings continue', () => {
+  it('whose automatic stop was canceled get a new time of critical behaviour only if critical findings continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState

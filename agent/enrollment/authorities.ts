@@ -17,7 +17,7 @@ export async function installAuthorities(identityDir: string, pems: readonly str
   const own = fingerprintOf(current.caPem)
   const wanted = new Map(pems.map((pem) => parseAuthority(pem)))
   if (wanted.size > mostAuthorities) throw refused(`at most ${mostAuthorities} are allowed`)
-  if (!wanted.delete(own)) throw refused('the authority that issued the certificate of this host is missing')
+  if (!wanted.delete(own)) throw refused('the list must contain the authority that issued the certificate of this host')
   const { privateKeyPem, certificatePem, caPem } = current
   return replaceIdentity(identityDir, { privateKeyPem, certificatePem, caPem, otherAuthorities: [...wanted.values()] })
 }

@@ -38,7 +38,7 @@ describe('the manifest of an export', () => {
     expect(parseManifest(JSON.stringify(manifest))).to.deep.equal(manifest)
   })
 
-  it('contains neither secrets nor reasons of the provider, and labels only if they are requested', () => {
+  it('contains no secrets and no reason of a suspension, and contains tags and the note only if they are requested', () => {
     expect(JSON.stringify(manifestOf(true))).not.to.match(/secret|abuse/)
     expect(JSON.stringify(manifestOf(false))).not.to.match(/owes money|tags|note/)
   })

@@ -31,9 +31,9 @@ describe('the fencing program', () => {
   })
   it('stops an evacuation if its exit code is not 0', async () =>
     expect(await failure('exit 3')).to.match(/^fencing_failed: .*exit code is 3/))
-  it('stops an evacuation if it does not end in time', async () =>
+  it('prevents the evacuation if it does not end in time', async () =>
     expect(await failure('exec sleep 60', 1)).to.match(/^fencing_failed: .*killed after 1 s/))
-  it('stops an evacuation if it cannot be started', async () => {
+  it('prevents the evacuation if it cannot be started', async () => {
     const config = { program: join(directory, 'missing'), arguments: [], timeout_seconds: 1 }
     const message = await fenceHost(config, host, log).catch(({ message: text }: Error) => text)
     expect(message).to.include('could not be started')

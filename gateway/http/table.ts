@@ -44,9 +44,9 @@ function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never)
   if (!boundWords.includes(bound)) refuse('does not define what callers that are bound to containers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
   if (named !== undefined && bound !== named && bound !== 'refused')
-    refuse(`has a ${named} in its path: bound must be "${named}" or "refused"`)
+    refuse(`its path has a ${named}, so bound must be "${named}" or "refused"`)
   if ((bound === 'guest' || bound === 'task') && bound !== named)
-    refuse(`has no ${bound} in its path: bound must not be "${bound}"`)
+    refuse(`its path has no ${bound}, so bound must not be "${bound}"`)
 }
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']

@@ -45,7 +45,7 @@ export class GuestTrend {
   }
 }
 
-/** True if the guests of all hosts are known. Hosts that have joined, but have not reported since the start, are not. */
+/** True if each host that has joined has reported its guests since the start of this gateway. */
 function isCounted({ isComplete, view }: Pick<Fleet, 'isComplete' | 'view'>): boolean {
   return isComplete && view.hosts().every(({ state, description }) => state === 'pending' || description !== undefined)
 }

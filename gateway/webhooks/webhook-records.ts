@@ -33,7 +33,7 @@ export class WebhookRecords {
     })
   }
 
-  /** True if the store has been reached. */
+  /** True as soon as the webhooks were read from the store. */
   get isKnown(): boolean {
     return this.#document.value !== undefined
   }

@@ -100,7 +100,7 @@ describe('swap files on a real host', function () {
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('are deleted when the agent starts if they are incomplete or unused, and activated only with a unit', async () => {
+  it('are deleted when the agent starts if they are incomplete or not in use', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)

@@ -133,7 +133,7 @@ describe('an upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('refuses packages with a list that another key has signed', async () => {
+  it('refuses packages if their list is signed with an unknown key', async () => {
     served.serve(gateway, second, { keys: createForeignKeys(scratch.path) })
     const { upgrade: ended, version } = await upgrade()
     expect(ended, journal()).to.include({ state: 'failed' })

@@ -136,7 +136,7 @@ describe('scripts/down --purge', function () {
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`removes nothing if programs are missing and the shell cannot parse this network: ${JSON.stringify(network)}`, () => {
+    it(`removes nothing if the built programs are missing and the script cannot read this network setting itself: ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)

@@ -48,7 +48,7 @@ const resources = {
   disk: { field: 'disk_gb', what: 'disk space' },
 } as const
 
-/** Sums the limits of this host's guests, including arriving ones, but not old copies of other hosts' guests. */
+/** Sums the limits of all guests that are on this host or arriving. Copies of guests that moved away do not count. */
 function planAllocated(guests: readonly AllocatedGuest[]): Allocation {
   return guests.filter(({ ownership }) => ownership.role !== 'fenced').reduce(addGuest, noAllocation)
 }

@@ -101,10 +101,10 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 }
 
 /**
- * Lowers the disk limit when the kernel has freed the discarded volume. If this takes long, the reconciler lowers the
- * limit later. If the limit were lowered at once, a running guest would find its disk full.
- * @param change new `extraBytes` of the guest. If they are lower than before, the difference is added to
- * `fetchedBytes`. The disk limit then stays the same until the volume is freed.
+ * Ends the extra room that a restore needed. The disk limit is lowered only when the kernel has freed the replaced
+ * volume, because a running guest would find its disk full before. If this takes long, the reconciler lowers it later.
+ * @param change new `extraBytes` of the guest. If they decrease, `fetchedBytes` increases by as much, so that the limit
+ * stays the same until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

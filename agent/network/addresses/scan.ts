@@ -39,7 +39,7 @@ const largest = 256
 export async function scanIpv4(request: ScanRequest, known: KnownAddresses): Promise<ScannedAddress[]> {
   const range = parseCidrOrAddress(request.cidr)
   if (range?.family !== 'ipv4' || range.last - range.first >= BigInt(largest))
-    throw invalidField('cidr', 'cidr: must be an IPv4 network, /24 or smaller')
+    throw invalidField('cidr', 'cidr: must be an IPv4 network of at most 256 addresses (/24)')
   if (!isUnicast(Number(range.first))) throw invalidField('cidr', 'cidr: must contain only unicast addresses')
   const has = known.facts.listIpv4()
   const within = ({ address }: InterfaceIpv4): boolean => isWithin(address, range)

@@ -88,7 +88,7 @@ function codeRoute({ logins }: Accounts): Route {
     name: 'loginWithCode',
     audit: false,
     summary:
-      'Completes a login for which `POST /login` answered 202: sends the code of the second factor, or a recovery code',
+      'Completes a login for which `POST /login` answered 202, with the code of the second factor or a recovery code',
     body: SecondFactorSchema,
     example: { code: '123456' },
     data: WhoSchema,

@@ -48,16 +48,16 @@ const TicketSchema = Type.Object(
   { title: 'Ticket' },
 )
 
-const limitText = `It is valid for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets a minute for each container; more are answered with 429 \`rate_limited\``
+const limitText = `The ticket is valid for one connection within ${ticketSeconds} seconds. A caller gets at most ${ticketsPerMinute} tickets a minute for each container; more are answered with 429 \`rate_limited\``
 
 const texts = {
   ssh: {
     name: 'createSshTicket',
-    summary: `Creates a ticket for a terminal, which is opened at the WebSocket \`/ssh?container=NAME\`. The query can contain \`mode\` (\`shell\`, \`serial\` or \`run\`), \`cols\`, \`rows\`, \`resume\` and \`received\`. With \`command\`, the ticket is only for \`mode=run\`, and virtual machines are answered with 400 \`unsupported\`. ${limitText}`,
+    summary: `Creates a ticket for a terminal. The WebSocket \`/ssh?container=NAME\` opens the terminal; its query can contain \`mode\` (\`shell\`, \`serial\` or \`run\`), \`cols\`, \`rows\`, \`resume\` and \`received\`. A request with \`command\` creates a ticket that is only valid for \`mode=run\`; for virtual machines its answer is 400 \`unsupported\`. ${limitText}`,
   },
   vnc: {
     name: 'createVncTicket',
-    summary: `Creates a ticket for the screen of a virtual machine, which is opened at the WebSocket \`/vnc?container=NAME\`. For LXC containers the answer is 400 \`unsupported\`. ${limitText}`,
+    summary: `Creates a ticket for the screen of a virtual machine. The WebSocket \`/vnc?container=NAME\` opens the screen. For LXC containers the answer is 400 \`unsupported\`. ${limitText}`,
   },
 } as const
 

@@ -101,7 +101,7 @@ function scanRoute(fleet: Fleet): Route {
 function planScanned(text: string): string {
   const range = parseCidrOrAddress(text)
   if (range?.family !== 'ipv4' || range.last - range.first > 255n)
-    throw invalidField('cidr', 'cidr: must be an IPv4 network, /24 or smaller')
+    throw invalidField('cidr', 'cidr: must be an IPv4 network of at most 256 addresses (/24)')
   return range.text
 }
 

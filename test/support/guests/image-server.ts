@@ -21,7 +21,7 @@ export interface OfferedImage {
   readonly sha256?: string
   readonly fileType?: string
   readonly variant?: string
-  /** Size in the list. By default the size of the file. */
+  /** Size that the server's list of images states. Default: the real size of the file. */
   readonly sizeBytes?: number
 }
 
