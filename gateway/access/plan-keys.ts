@@ -125,8 +125,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change another key. The other key must not have more rights than the caller. A limited
- * caller may not change its own creators: the key that created it, and the creators of that key.
+ * True if the caller may see and change another key, which must not have more rights than the caller. A caller with
+ * restricted rights may not change its own creators: the key that created it, and the creators of that key.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true
@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key must not add rights to keys that it did not create. Its removal would not remove these keys.
+  // A restricted key must not add rights to keys that it did not create. Its removal would not remove these keys.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',

@@ -130,8 +130,8 @@ export class EventHub {
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
     const full = findFullRoom(this.#holdings.values(), holding, room)
     if (full === undefined) return
-    const whose = full === 'share' ? 'too many of your event streams are open' : 'too many event streams are open'
-    throw new BerthError('unavailable', 'events_unavailable', `${whose}: try again later`)
+    const problem = full === 'share' ? 'too many of your event streams are open' : 'too many event streams are open'
+    throw new BerthError('unavailable', 'events_unavailable', `${problem}: try again later`)
   }
 
   /** Finds out what a client has received. @param lastId id of the last event; undefined: none */

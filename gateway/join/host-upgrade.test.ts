@@ -61,7 +61,7 @@ describe('the upgrade of a host', () => {
     ['done', 1000, false],
     ['failed', 1000, false],
   ] as const)
-    it(`is ${silent ? 'silent' : 'not silent yet'} ${afterMinutes} minutes after the host reported the step "${step}"`, () => {
+    it(`${silent ? 'counts' : 'does not count'} as silent ${afterMinutes} minutes after the host reported the step "${step}"`, () => {
       expect(isSilent(upgrade({ step }), afterMinutes * minuteMs)).to.equal(silent)
     })
 })

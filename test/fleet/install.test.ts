@@ -107,7 +107,7 @@ describe('the installation of hosts', () => {
     [{ step: 'failed', message: { a: 1 } }, 400, 'invalid_field'],
     [{ token: 'berth_jt_a.b.c', step: 'checking' }, 401, 'join_token_invalid'],
   ] as const)
-    it(`refuses the report ${JSON.stringify(fields)}`, async () => {
+    it(`refuses this report of an installer: ${JSON.stringify(fields)}`, async () => {
       const answer = await report(fields)
       expect([answer.status, codeIn(answer)]).to.deep.equal([status, code])
     })

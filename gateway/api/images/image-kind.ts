@@ -27,7 +27,7 @@ export const imageTypeFilters = {
     ['lxc', 'kvm', ...imageKinds],
     '`lxc` and `kvm`: only images for new containers of this virtualization. `iso`: only CDs. `rescue`: only rescue systems.',
   ),
-  kind: ImageKindSchema,
+  kind: oneOf(imageKinds, '`iso`: only CDs. `rescue`: only rescue systems. Absent: images of all uses.'),
 }
 
 export interface TypeQuery {
