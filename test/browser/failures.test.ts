@@ -61,7 +61,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows an error while the dialog’s script “${script}” cannot load, and later the dialog`, async () => {
+    it(`shows the API’s error while the script “${script}” of a dialog cannot load, and the dialog at the next attempt`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())

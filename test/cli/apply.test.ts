@@ -108,7 +108,7 @@ describe('berth apply and berth export', () => {
     expect(await nameList()).to.deep.equal([])
   })
 
-  it('creates everything in a file, and prints new secrets only once', async () => {
+  it('creates everything that a file describes, and prints each new secret once', async () => {
     const { out, err } = await applied(fleet())
     expect(err).to.contain('guest btest-20: created').and.to.contain('23 of 23 changes done.')
     expect(out.match(/^guest btest-\d+: password \S+$/gm)).to.have.length(20)

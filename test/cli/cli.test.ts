@@ -274,7 +274,7 @@ describe('the command line', () => {
         expect((terminal.text + failing.text).includes(mark), terminal.text + failing.text).to.equal(shown)
       })
 
-    it('refuses a console without a terminal, and does not cut tables', async () => {
+    it('refuses a console, and prints tables in full width, if it does not run in a terminal', async () => {
       const { code, err } = await berth('console', 'web1')
       expect([code, err.split('\n')[0]]).to.deep.equal([2, 'berth: a console needs a terminal'])
       const long = 'b'.repeat(63)

@@ -74,7 +74,7 @@ describe('the command line with a gateway of another version', () => {
     before(async () => (env = await serve(newer)))
     const berth = (...args: string[]): Promise<Ended> => startBerth(args, env).ended
 
-    it('reaches an operation that it does not know with berth api', async () => {
+    it('can use “berth api” to call an operation that it does not know', async () => {
       const { code, out, err } = await berth('api', 'GET', '/flavors?family=small')
       expect(code, err).to.equal(0)
       expect(JSON.parse(out)).to.deep.include({ data: [{ id: 'f1', family: 'small' }] })
@@ -86,7 +86,7 @@ describe('the command line with a gateway of another version', () => {
       expect((await berth('guest', 'list', '--columns', 'name,flavor')).out).to.equal('NAME  FLAVOR\nweb1  f1\n')
     })
 
-    it('offers an operation that it does not know to an assistant', async () => {
+    it('offers an assistant all operations of the gateway, even one that the command line does not know', async () => {
       const client = await connect(env)
       expect(await toolsOf(client)).to.include.members(['flavor_list', 'guest_list'])
       const result = (await client.callTool({ name: 'flavor_list', arguments: { family: 'small' } })) as CallToolResult

@@ -65,7 +65,7 @@ describe('the hosts of a gateway after a Redis failover', () => {
   }
 
   for (const version of [8, 9])
-    it(`are read from the new master with version ${version}, even if the old master had version 9`, async () => {
+    it(`are read from the new master if they have version ${version} there, although they had version 9 at the old master`, async () => {
       await write(recordOf(9, 'unconfirmed'))
       await hosts.poll()
       await replaceServer()

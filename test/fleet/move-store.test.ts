@@ -47,7 +47,7 @@ describe('moves in the store', function () {
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }, 'web'))).to.equal('ok')
   })
 
-  it('are refused while the guest is being renamed, and for a guest that has another name', async () => {
+  it('are refused while the guest is being renamed, and if they contain a name that is not the present name of the guest', async () => {
     await registry.names.reserve(uuid, 'new')
     expect(await codeOf(moves.begin(move, 'web'))).to.equal('invalid_state')
     await registry.names.release(uuid, 'new')

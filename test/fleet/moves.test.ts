@@ -214,7 +214,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('stops an old copy of a guest on a restored host, and can replace the deleted copy by a move', async () => {
+  it('stops an old copy of a guest on a restored host, and permits a move to this host after the copy is deleted', async () => {
     const guest = await lab.addGuest()
     const { id, uuid, name } = guest
     await lab.moveDone(guest)
@@ -233,7 +233,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('stops a guest of another host again if the agent failed before it had ended the guest', async () => {
+  it('stops a guest that another host owns at the next check of the agent if the first attempt to kill it fails', async () => {
     const guest = await lab.addGuest()
     const { driver, faults } = lab.source.host
     faults.kill = () => {

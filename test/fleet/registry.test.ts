@@ -62,7 +62,7 @@ describe('the reservation of names and ids', function () {
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('can be released for 300 guests by two gateways together, but not for guests of other hosts', async () => {
+  it('can be released for 300 guests of a host by two gateways at the same time, but not for a guest of another host', async () => {
     const names = Array.from({ length: 300 }, (_, n) => `n${n}`)
     const made = await Promise.all(
       names.map((name) => registries[0]!.reserve({ name, operationId: `of-${name}`, ...onHostA })),
@@ -141,7 +141,7 @@ describe('the reservation of names and ids', function () {
     expect(await attempt('late', 'p')).to.equal(2)
   })
 
-  it('keeps a reported guest for the first host that reported it, and gives new guests higher ids', async () => {
+  it('belongs to the first host that reports the guest, and new guests get higher ids than all reported guests', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)

@@ -16,7 +16,7 @@ describe('the regular renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('does not interrupt calls or the view of hosts, even if certificates are valid for only seconds', async () => {
+  it('does not interrupt calls or make a host appear offline, even if certificates are valid for only 9 seconds', async () => {
     // Certificates are renewed after two thirds of this lifetime. The last third is enough for slow renewals.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })

@@ -130,7 +130,7 @@ describe('a rotation of the CA', function () {
     await waitFor(() => isOnline(two.hostId), { what: 'the host that has joined again' })
   })
 
-  it('keeps the certificates of hosts valid while a guest moves between them', async () => {
+  it('replaces the certificates of two hosts only after a running move between these hosts has ended', async () => {
     const one = await test.addHost('one', { guests: 1 })
     const two = await test.addHost('two')
     const former = rotation.authority.first.caPem

@@ -101,7 +101,7 @@ describe('two hosts that serve the same shared pool', function () {
     expect([poolOf(lab.source), poolOf(lab.target)]).to.deep.equal([[outside], [third]])
   })
 
-  it('keep the address only once if the reservation is repeated', async () => {
+  it('keep the address of a moving guest only once if the reservation for the move is repeated', async () => {
     const guest = await lab.addGuest({ publicIpv4s: [first] })
     const request = { ...lab.requestFor(guest), operationId: randomUUID() }
     const one = await lab.fleet.relocation.moves.begin(request)

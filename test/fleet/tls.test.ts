@@ -143,7 +143,7 @@ describe('certificates of clients that call the agent', function () {
     expect(await describeAs({ certificatePem, privateKeyPem })).to.equal(status.UNAVAILABLE)
   })
 
-  it('are refused as soon as they are revoked, even on open connections, while a new one is accepted', async () => {
+  it('are refused as soon as they are revoked, even on open connections, while other certificates are still accepted', async () => {
     const { identityDir } = await pki.enrol('h-revoking')
     const revoking = await LabAgent.start({ identityDir })
     const [bad, good] = [await pki.gatewayLeaf(), await pki.gatewayLeaf()]

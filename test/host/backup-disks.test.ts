@@ -106,7 +106,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} can be restored onto any guest without more space than the original disk`, async () => {
+    it(`${name} can be restored onto its own or another guest, and leaves as much free space as the original disk`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)

@@ -84,7 +84,7 @@ describe('the command line with a real container', () => {
       expect(ended).to.deep.equal({ code: 7, out: 'input\na "b"  $c 0 / /root\n', err: 'error\n' })
     })
 
-    it('ends with 128 plus the number of the signal that ended the program, or 127 if no program exists', async () => {
+    it('ends with 128 plus the number of the signal that ended the program, or with 127 if the program does not exist', async () => {
       expect((await berth('run', 'web1', '--', 'sh', '-c', 'kill -TERM $$')).code).to.equal(143)
       const missing = await berth('run', 'web1', '--', 'btest-missing')
       expect(missing.code).to.equal(127)

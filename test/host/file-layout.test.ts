@@ -72,7 +72,7 @@ describe('the recorded layout of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts the space of holes for at most 500 files with UTF-8 names', async () => {
+  it('counts the holes of at most 500 files, and ignores the holes of files whose names are not valid UTF-8', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -87,7 +87,7 @@ describe('the recorded layout of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('counts only part of a large compressed file with holes as extra space for its restore', async () => {
+  it('counts at most 384 MiB of a large compressed file with holes as additional space for its restore', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')
@@ -125,7 +125,7 @@ describe('the recorded layout of a file tree', function () {
     expect(files()).to.include('sparse')
   })
 
-  it('can be empty', async () => {
+  it('can be empty, and the restored file tree is still complete', async () => {
     writeFileSync(layout, '')
     await restore('empty')
   })

@@ -315,7 +315,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('fail without a trace if the target is full, disconnects or stores wrong data', async () => {
+  it('fail and leave nothing behind if the target is full, disconnects or stores wrong data', async () => {
     const small = join(scratch.path, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])

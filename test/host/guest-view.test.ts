@@ -33,7 +33,7 @@ describe('the processors that a guest sees', function () {
     ['half a processor', 500],
     ['one processor', 1000],
   ] as const)
-    it(`are only one processor for a limit of ${what}`, async () => {
+    it(`are reduced to one by a limit of ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })

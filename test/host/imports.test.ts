@@ -157,7 +157,7 @@ describe('berth-agent import', () => {
       expect(describeFiles(join(to, 'srv'))).to.contain('cap_net_raw=ep')
     })
 
-    it('deletes the snapshot when the client disconnects, and refuses a second export of the guest', async () => {
+    it('deletes the snapshot of an export when its client disconnects, and refuses a second export of the guest until then', async () => {
       const client = await openExport()
       const second = await lab.gateway.request('GET', '/containers/large/export')
       expect([second.status, second.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -165,7 +165,7 @@ describe('berth-agent import', () => {
       await snapshotGone()
     })
 
-    it('deletes the snapshot at the start of the agent if the agent was killed', async () => {
+    it('deletes the snapshot of an export at the next start of the agent if the agent was killed', async () => {
       const client = await openExport()
       await lab.host.kill()
       expect(snapshots()).to.have.length(1)

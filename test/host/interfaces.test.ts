@@ -44,7 +44,7 @@ describe('a network interface', () => {
     beforeEach(() => batch([`link add ${device} type veth peer name ${peer}`]))
     afterEach(remove)
 
-    it('is skipped when optional kernel settings are set', async () => {
+    it('is skipped by an optional kernel setting, and causes an error only for a required setting', async () => {
       keepSysctls({ note: async () => remove(), putBack: () => Promise.resolve([]) })
       const setting = { path: `net/ipv4/conf/${device}/log_martians`, value: 1 }
       try {

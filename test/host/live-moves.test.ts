@@ -155,7 +155,7 @@ describe('a gateway that moves running virtual machines', function () {
     await expectContinued(second, count)
   })
 
-  it('moves no virtual machine with frozen file systems, because only its present host thaws them', async () => {
+  it('refuses the live move of a virtual machine whose file systems are frozen, because only its present host thaws them', async () => {
     const from = await pair.hostOf(guest.name)
     const mark = join(from.directory, 'run/kvm', `${from.name}-${guest.id}`, 'frozen')
     writeFileSync(mark, '')

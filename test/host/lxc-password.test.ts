@@ -42,7 +42,7 @@ describe('the lxc driver', function () {
   }
 
   describe('when it sets the host name of a renamed guest', () => {
-    it('changes the guest at its next start, keeps other lines of /etc/hosts, and follows no link', async () => {
+    it('sets the name for the next start of the guest, keeps other lines of /etc/hosts, and follows no link', async () => {
       const machine = await lab.prepared()
       const files = { name: `${machine.volume}/etc/hostname`, hosts: `${machine.volume}/etc/hosts` }
       writeFileSync(files.hosts, '127.0.1.1 old\n10.0.0.1 of-the-owner\n')

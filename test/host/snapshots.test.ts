@@ -169,7 +169,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('do not change, and neither does the volume, if a prepared replacement of the volume is discarded', async () => {
+  it('are not needed to discard a prepared replacement of the volume, which then stays unchanged', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])
@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('have a size even with classic btrfs quotas, and restore a volume with its size limit', async () => {
+  it('report their size even with classic btrfs quotas, and a volume restored from them has its size limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)

@@ -183,7 +183,7 @@ describe('a gateway with two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('loses a running host that joins another gateway', async () => {
+  it('refuses creations on a host that has joined another gateway, and shows the guests of this host as unknown', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

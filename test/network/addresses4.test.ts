@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.answer(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is restored if another program removes it, and other addresses of the agent are removed', async () => {
+  it('is restored if another program removes it, while an unknown address with the metric of the agent is removed', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')

@@ -191,7 +191,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('answers guests only if they ping the gateway address', () => {
+    it('answers pings of guests at the gateway address, but nothing at its own IPv6 address', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')

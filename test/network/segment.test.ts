@@ -48,7 +48,7 @@ describe('Berth’s scan of the host’s network segment', function () {
     })
   })
 
-  it('also finds addresses that are in use outside the networks of the host', async () => {
+  it('also finds addresses in use that are not part of a network of the host', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
     expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([

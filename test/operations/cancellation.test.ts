@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending but not a running operation, and calls the end function of the canceled one', async () => {
+  it('cancels a pending operation and calls its end function, but refuses to cancel a running operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -26,7 +26,7 @@ describe('the operation engine', () => {
     expect(settled).to.deep.equal(['2 canceled', '1 done', '3 done'])
   })
 
-  it('cancels the first operation of a guest while this operation is pending', async () => {
+  it('cancels the oldest pending operation of a guest, and then runs the next operation if one exists', async () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
     engine.cancel('1')
@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels pending operations of a guest before its deletion, but neither deletions nor running ones', async () => {
+  it('cancels the pending operations of a guest when its deletion is submitted, but not running operations and deletions', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

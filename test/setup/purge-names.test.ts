@@ -119,7 +119,7 @@ describe('scripts/down --purge', function () {
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only its instance’s data if the YAML is in block style, with ${root === '.' ? 'built' : 'missing'} programs`, () => {
+    it(`removes only the data of its instance if the YAML configuration is in block style (programs are ${root === '.' ? 'built' : 'missing'})`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })

@@ -81,7 +81,7 @@ describe('systemd units', () => {
     expect(harmful).to.deep.equal([])
   })
 
-  it('give the gateway an unprivileged user, and an exposure of at most 1.5 without NotifyAccess=all', () => {
+  it('give the gateway an unprivileged user, and an exposure level of at most 1.5, not counting NotifyAccess=all', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
     // A child process stores the sockets. Only the value `all` permits this, but it adds 0.2 to the exposure level.

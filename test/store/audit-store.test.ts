@@ -24,7 +24,7 @@ describe('the store of the audit log', () => {
   const detailsOf = async (audit: AuditStore, store: Store) =>
     store.ready() ? (await audit.read(all)).records.map(({ detail }) => detail) : ['']
 
-  it('returns an entry without an outcome as a failure with an unknown outcome', async () => {
+  it('returns an entry as failed, with the detail “outcome unknown”, until its outcome is stored', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     const [lost, ended] = [await audit.begin(start('lost')), await audit.begin(start('ended'))]
     await audit.finish(ended, { success: true, target: 'better name', detail: 'done' })

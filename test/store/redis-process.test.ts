@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('keeps running if its gateway is killed, and is restarted by the next gateway if killed itself', async () => {
+  it('keeps running if its gateway is killed, and is used by the next gateway, which restarts it after a crash', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')

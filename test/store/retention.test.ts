@@ -183,7 +183,7 @@ describe('the retention of data in the store', () => {
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
     })
 
-    it('deletes no requests below the limit', async () => {
+    it('keeps all requests if their number does not exceed the limit', async () => {
       const idempotency = open()
       for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
       await idempotency.trim(5)

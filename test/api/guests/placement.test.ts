@@ -111,7 +111,7 @@ describe('addresses from the pools of the hosts', function () {
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('are read from answers of agents of up to 16 MiB, although answers about guests are limited to 1 MiB', async () => {
+  it('are read from an agent’s answer of up to 16 MiB, although an agent’s answer about a guest is limited to 1 MiB', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

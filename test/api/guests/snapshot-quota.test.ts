@@ -32,7 +32,7 @@ describe('the snapshot quota', function () {
     await taken()
   })
 
-  it('keeps omitted fields, cannot exceed the pool, and has the default space limit if the limit is 0', async () => {
+  it('keeps limits that a change omits, cannot exceed the pool, and resets the space limit to its default if it is set to 0', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -68,7 +68,7 @@ describe('the snapshot quota', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('can be set with either of two field names, and allows no snapshot if it is 0', async () => {
+  it('can be set with the field snapshot_limit or quota, and prevents all snapshots if this number is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],

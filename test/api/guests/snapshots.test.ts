@@ -242,7 +242,7 @@ describe('snapshots over HTTP', function () {
     ['snapshot:delete', ['delete']],
     ['snapshot:schedule', ['set the quota']],
   ] as const)
-    it(`need a scope for each kind of request: ${scope} allows only to ${allowed.join(' and to ')}`, async () => {
+    it(`need a scope for each kind of request: ${scope} is sufficient only to ${allowed.join(' and to ')}`, async () => {
       const key = await gateway.makeKey({ scopes: [scope] })
       const id = await taken()
       const calls: Record<string, () => Promise<Reply>> = {
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('are refused for an offline host, and lead to the answer 504 and a task if the host is slow', async () => {
+  it('are refused if the host is offline; if the host is slow, the answer is 504 with the id of the task, which continues', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

@@ -152,7 +152,7 @@ describe('a deletion that can be undone', () => {
       release()
     })
 
-    it('does not change the container if the task of the deletion is canceled', async () => {
+    it('leaves the container running, and not marked as deleted, if the task of the deletion is canceled', async () => {
       const { body } = await remove()
       await wait('deleted')
       expect((await gateway.request('DELETE', `/tasks/${body.data.task_id}`)).status).to.equal(200)
@@ -161,7 +161,7 @@ describe('a deletion that can be undone', () => {
       await wait('running')
     })
 
-    it('cannot be stopped by protecting the container if the removal is immediate', async () => {
+    it('prevents a later protection of the container if the deletion was requested with now=true', async () => {
       await removed('?now=true')
       const { status, body } = await gateway.request('PATCH', path(), { body: { delete_protected: true } })
       expect([status, body.code]).to.deep.equal([409, 'invalid_state'])

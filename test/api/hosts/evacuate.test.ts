@@ -146,7 +146,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     ])
   })
 
-  it('restores a guest that must stay together with a guest without a backup', async () => {
+  it('restores a guest even if a placement rule keeps it on the same host as a guest without a backup', async () => {
     const placement = { group: '', labels: [], spread: '', together: 'app' }
     const [saved, lost] = [await addGuest(true, { placement }), await addGuest(false, { placement })]
     await gateway.fleet.setHostState('host-a', 'offline')
@@ -176,7 +176,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(agentOf(row!.to_host_id).host.contents.get(guest.uuid)).to.equal(`disk of ${guest.name}`)
   })
 
-  it('replaces a drain of the host, and ends although the move of a guest stays undecided', async () => {
+  it('replaces a paused drain of the host, and ends with a failure for a guest whose move is not decided yet', async () => {
     const [guest, moving] = [await addGuest(true), await addGuest(true)]
     const begun = await gateway.request('POST', '/hosts/host-a/drain', { body: { mode: 'stop', parallel: 1 } })
     expect(begun.status, begun.text).to.equal(202)
@@ -202,7 +202,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     })
   })
 
-  it('restores each guest with a backup on another host, and fences it on the host that returns', async () => {
+  it('restores on another host each guest that has a backup, and fences its old copy when the failed host returns', async () => {
     const [saved, lost] = [await addGuest(true), await addGuest(false)]
     await gateway.fleet.setHostState('host-a', 'offline')
     const guestEvents = await openEvents()
@@ -288,7 +288,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     await waitFor(() => runsOn('host-b', guest), { what: 'the restored guest' })
   })
 
-  it('returns a guest that cannot be restored to its former host', async () => {
+  it('leaves a guest on its former host if its restore fails, so that the guest runs there when the host is online again', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
     const events = await openEvents()
@@ -310,7 +310,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(runsOn('host-a', guest)).to.equal(true)
   })
 
-  it('starts a guest on its former host again if the restore fails after that host has fenced the guest', async () => {
+  it('starts a guest on its former host again if that host has returned and fenced the guest before the restore fails', async () => {
     const guest = await addGuest(true)
     await gateway.fleet.setHostState('host-a', 'offline')
     const { backupFaults } = agentOf('host-b').host

@@ -63,7 +63,7 @@ describe('the endpoints outside of the API', () => {
     expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
   })
 
-  it('redirect / to the documentation, return its address under /api, and compress large files', async () => {
+  it('redirect / to the documentation, return the address of the documentation at /api, and compress large files', async () => {
     const home = await fetch(gateway.url, { redirect: 'manual' })
     expect([home.status, home.headers.get('location')]).to.deep.equal([302, '/docs'])
     for (const path of ['/api/v1', '/api', '/api/v1/'])

@@ -169,7 +169,7 @@ describe('field values that differ from the schema in type or notation', () => {
       }
     })
 
-    it('can be in upper or lower case, can have ports as numbers, and use an empty network for “all”', async () => {
+    it('can be in upper or lower case, can contain ports as numbers, and can have an empty network, which means “all”', async () => {
       const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
       const { rules } = await put({
         enabled: true,

@@ -103,7 +103,7 @@ describe('a raw request', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('can leave open at most 256 idle connections of one source', async () => {
+  it('is still possible after one source has opened 400 idle connections, of which at most 256 stay open', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)

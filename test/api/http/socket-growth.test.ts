@@ -194,7 +194,7 @@ describe('a TCP connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after 17 of 1000 simultaneous requests, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+    it(`is closed after 17 answers if a client sends 1000 requests at once, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const get = requests('x', '')['a GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)
@@ -222,7 +222,7 @@ describe('a TCP connection', function () {
     return { talk, socket, closed }
   }
 
-  it('is closed after the first answer on the port for ACME challenges', async () => {
+  it('is closed after the first answer if it leads to the port for ACME challenges', async () => {
     for (const head of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', `GET / HTTP/1.1\r\nHost: x\r\n${h2c}\r\n`]) {
       const socket = connect({ host: '127.0.0.1', port: ports.challenges })
       const closed = once(socket, 'close')

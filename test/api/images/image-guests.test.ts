@@ -146,7 +146,7 @@ describe('the image API', function () {
       expect((await drop(id)).status).to.equal(404)
     })
 
-    it('lists an image again after a restart of the agent, and adds it once if the request is repeated', async () => {
+    it('adds an image only once if the request is repeated, and still lists the image after a restart of the agent', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [await add({}, { headers }), await add({}, { headers })]
       expect(again.body.data.id).to.equal(first.body.data.id)

@@ -114,7 +114,7 @@ describe('images on several hosts', function () {
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
-  it('are not copied to other hosts if they were added for one host, or to a host that removed them', async () => {
+  it('are not copied to other hosts if they were added for one host, and not to a host from which they were removed', async () => {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)

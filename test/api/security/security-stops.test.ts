@@ -177,7 +177,7 @@ describe('the automatic stop of a harmful guest', () => {
     await shutdown(false)
   })
 
-  it('does not depend on the setting that opens port 25 for a container', async () => {
+  it('does not prevent a change of the setting that opens or closes port 25 for a container', async () => {
     const path = `/containers/${other.id}/security`
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.not.equal(true)
     await call('PUT', path, { body: { smtp: 'open' } })

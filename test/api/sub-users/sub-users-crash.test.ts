@@ -89,7 +89,7 @@ describe('a request about a sub-user while the store fails', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('keeps its effect if the store confirmed the change or the removal before it failed', async () => {
+  it('keeps its effect if the store fails just after the confirmation of the change or the removal', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)
