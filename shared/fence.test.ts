@@ -43,7 +43,7 @@ describe('a fence (name of a lease and an epoch)', () => {
   })
 
   for (const digits of [12, 13, 15, 16])
-    it(`can be parsed if its epoch is higher by one than a reported epoch of ${digits} digits`, () => {
+    it(`can be parsed if its epoch follows a reported highest epoch of ${digits} digits`, () => {
       const refused = staleEpoch({ work: 'drain', epoch: 3 }, 10 ** digits - 1)
       const error = fromServiceError(toServiceError(refused), { step: 's', left: true })
       const fence = { work: 'drain', epoch: (error as StaleEpochError).highest + 1 }

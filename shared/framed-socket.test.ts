@@ -63,7 +63,7 @@ describe('a framed connection', () => {
     expect(signs).to.equal(2)
   })
 
-  it('ends within the time limit even if nobody has read the last bytes of a closed peer', async () => {
+  it('ends within the time limit even if the last bytes of a closed peer are still unread', async () => {
     framed.pause()
     other.write(frameOf(Buffer.from('late')))
     other.end()

@@ -9,13 +9,13 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the guest that owned an address at a given time', () => {
-  it('is the first owner that the agent recorded if the time is after the creation of that guest', () => {
+  it('is the first recorded owner for any time since the creation of this guest, even before the agent recorded it', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('is unknown for the time before the agent knew the present owner', () => {
+  it('is unknown for the time after an earlier owner and before the agent recorded the present owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)

@@ -35,7 +35,7 @@ describe('retries after failures of a backup target', () => {
   })
   it('end immediately after a failure that a retry cannot fix', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('continue if restic then prints a line without an error', () => {
+  it('continue if the line that restic prints a minute after the first failure reports no error', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

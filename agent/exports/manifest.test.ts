@@ -48,13 +48,13 @@ describe('the manifest of an export', () => {
     ['of another format', { format: 'other' }, '/format is not valid'],
     ['with a limit outside its range', { guest: { ...manifestOf(true).guest, limits: { vcpu: 1e9 } } }, 'is not valid'],
   ] as const)
-    it(`is refused if it is one ${name}`, () =>
+    it(`is refused if it is a manifest ${name}`, () =>
       expect(() => parseManifest(JSON.stringify({ ...manifestOf(true), ...change }))).to.throw(message))
 
   it('is refused if it is not JSON', () => expect(() => parseManifest('{')).to.throw('is not valid'))
 
   for (const compression of compressions)
-    it(`is a file that tar reads, also in front of other data of ${compression}`, async () => {
+    it(`is a compressed tar entry that tar reads together with the compressed entries after it (${compression})`, async () => {
       const head = await compressHead(tarEntry(manifestName, Buffer.from('{}\n'), new Date(0)), compression)
       const rest = await compressHead(tarEntry('rest', Buffer.from('x'), new Date(0)), compression)
       const input = Buffer.concat([head, rest])

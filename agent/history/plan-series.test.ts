@@ -137,7 +137,7 @@ describe('the aggregation of usage values', () => {
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })
 
-  it('does not change stored averages of hours, because the values of some minutes are possibly overwritten', () => {
+  it('keeps the stored average of an hour even if only some minutes of this hour are still stored', () => {
     const month = [{ index: hour - 1, figures: figuresOf({ cpuPercent: 50 }) }]
     expect(
       planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', { from: 0, end: hour }),

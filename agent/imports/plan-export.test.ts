@@ -41,7 +41,7 @@ describe('the container in an export', () => {
     expect(notes).to.deep.equal([{ part: 'port mappings', reason: '1 of them are not valid' }])
   })
 
-  it('has valid tags, and notes about the firewall, the note and invalid tags', () => {
+  it('has the valid tags, and notes about invalid tags, the firewall and the text note of the guest', () => {
     expect(plan({ tags: ['b', 'a'] })).to.deep.include({ tags: ['a', 'b'] })
     const { tags, notes } = plan({ tags: ['A B'], note: 'x', firewall: { ...guest.firewall, enabled: true } })
     expect(tags).to.equal(undefined)

@@ -93,7 +93,7 @@ describe('the planned guest for an imported container', () => {
     expect(notes).to.deep.equal([])
   })
 
-  it('gets other host ports if its ports are in use, and maps them on all addresses if the host lacks its address', () => {
+  it('gets other host ports if the container’s ports are in use, on all addresses if the host lacks the container’s address', () => {
     const mapping = { ...range, hostIp: '198.51.100.1' }
     const { spec, notes } = plan({ mappings: [mapping] }, {}, { isFree: () => false })
     expect(spec.portMappings[0]).to.include({ hostIp: '', hostPort: 0, hostPortEnd: 0, containerPortEnd: 82 })

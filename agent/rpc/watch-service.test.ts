@@ -77,7 +77,7 @@ describe('a watch of a host', () => {
     expect(watcher.received).to.deep.equal(['1 a=1, complete 1', '2 b=2, complete 2', '3 a=3, complete 3'])
   })
 
-  it('sends slow watchers the last change of each entity, and a revision up to which nothing is missing', async () => {
+  it('sends slow watchers only the last change of each entity, and the revision up to which they know every change', async () => {
     const watcher = new Watcher()
     watcher.isSlow = true
     watcher.change('first')

@@ -141,7 +141,7 @@ describe('the unpacking of an archive from a hostile guest', () => {
     expect(read('www/last')).to.equal('last')
   })
 
-  it('skips a hard link to a file that a symbolic link has replaced', async () => {
+  it('skips a hard link if a symbolic link in the archive has replaced the target of the hard link', async () => {
     await unpack([
       tree,
       entry({ path: 'www/a' }, 'content'),

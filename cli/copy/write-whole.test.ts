@@ -23,7 +23,7 @@ describe('a file of any length', () => {
     expect(readFileSync(join(directory, 'a'), 'utf8')).to.equal('new content')
   })
 
-  it('leaves an older file unchanged, and nothing else, if it cannot be completed', async () => {
+  it('leaves an older file unchanged, and leaves no temporary file, if it cannot be completed', async () => {
     writeFileSync(join(directory, 'a'), 'old')
     const failure = await writeFileWhole(join(directory, 'a'), parts(new Error('broken')), progress).catch(
       (error: unknown) => error as Error,

@@ -35,14 +35,14 @@ describe('a server that does not answer as it should', () => {
     for await (const part of parts) expect(part).to.have.lengthOf.above(0)
   }
 
-  it('is unreachable if it does not finish the connection, and the request was not sent', async () => {
+  it('is unreachable if it does not finish the connection, and the error states that the request was not sent', async () => {
     const url = await listen(createTcpServer(), 'https')
     const limits = { connectMs: 50, answerMs: longMs }
     const error = await failureOf(exchange({ url, key: '' }, request, { idempotencyKey: '', limits }))
     expect(error).to.be.instanceOf(UnreachableError).and.to.include({ wasSent: false })
   })
 
-  it('is unreachable if it sends no answer, and may have received the request', async () => {
+  it('is unreachable if it sends no answer, and the error states that the request was sent', async () => {
     const url = await serve(() => undefined)
     const limits = { connectMs: longMs, answerMs: 50 }
     const error = await failureOf(exchange({ url, key: '' }, request, { idempotencyKey: '', limits }))

@@ -55,7 +55,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected for the caller’s own key, and for the creator of this key if the caller is restricted', () => {
+  it('is rejected if it is the caller’s own key, or if it created the caller’s key and the caller has restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -93,7 +93,7 @@ describe('changing a key', () => {
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('is rejected, like a deletion, if no usable key with unlimited rights would be left', () => {
+  it('is rejected, and so is a deletion, if no usable key with unlimited rights would remain', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))
@@ -115,7 +115,7 @@ describe('changing a key', () => {
 })
 
 describe('deleting a key', () => {
-  it('also deletes all keys that it created, directly or indirectly, if its rights were restricted', () => {
+  it('also deletes all keys that this key created, directly or indirectly, if this key has restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -125,7 +125,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('passes the keys that it created on to its own creator if its rights were unlimited', () => {
+  it('makes the creator of this key the creator of the keys that this key created, if this key has unlimited rights', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])

@@ -24,7 +24,7 @@ describe('the roles of administrators', () => {
     ],
     ['read_only', ['container:read', 'audit:read'], ['container:power', 'terminal:ssh', 'webhook:manage']],
   ] as const)
-    it(`permit only the work of the role ${role}`, () => {
+    it(`permit the scopes of the role ${role}, and refuse scopes that only higher roles have`, () => {
       expect(allowed.filter((scope) => !may(role, scope))).to.deep.equal([])
       expect(refused.filter((scope) => may(role, scope))).to.deep.equal([])
     })

@@ -81,7 +81,7 @@ describe('the socket of a console', () => {
     expect([listeners.length, endings.length]).to.deep.equal([1, 1])
   })
 
-  it('stops reading after many frames, and later continues even if the program reads nothing', async () => {
+  it('pauses reading after many frames, and resumes even if the program reads none of its input', async () => {
     const { socket, listeners, endings } = openConsole('run')
     listeners[0]!.onMessage(opened)
     socket.emit('message', Buffer.alloc(200 * 1024), true)

@@ -125,7 +125,7 @@ describe('the plan of a drain', () => {
     expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
-  it('adds new containers of the host, and moves returned containers again', () => {
+  it('adds containers that are new on the host, and again moves containers that have returned to the host', () => {
     const present = ['b', 'c'].map((name) => ({ uuid: name, name }))
     const given = drain([guest('a', { state: 'done' }), guest('b', { state: 'done', attempts: 3 })])
     const planned = plan(given, {}, { present })
@@ -155,7 +155,7 @@ describe('the plan of a drain', () => {
     expect(states(plan(given, { a: at('host', task('running')) }))).to.equal('a waiting')
   })
 
-  it('gives up waiting containers at the deadline, but lets running moves end', () => {
+  it('marks waiting containers as failed at the deadline, but lets running moves end', () => {
     const given = drain([active('a'), guest('b')], { deadlineMs: 100 })
     expect(states(plan(given, {}, { nowMs: 99 }))).to.equal('a active, b active')
     const late = plan(given, {})
@@ -220,7 +220,7 @@ describe('the plan of a drain', () => {
   describe('when it restores the containers of a failed host', () => {
     const evacuation = (...guests: DrainedGuest[]): Drain => drain(guests, { mode: 'evacuate' })
 
-    it('begins with a container that no host reports', () => {
+    it('begins the restore of a container that no host reports', () => {
       expect(states(plan(evacuation(guest('a')), { a: at(undefined) }))).to.equal('a active')
     })
 

@@ -140,7 +140,7 @@ describe('a position in an event stream (the last revision of each sequence of c
     ])
   })
 
-  it('includes a second position if the second one has no later revision of a journal or host record', () => {
+  it('includes another position unless this other position has a later revision of a journal or a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

@@ -278,7 +278,7 @@ describe('the normalization of request values', () => {
       )
     })
 
-    it('returns a text that lists no entries only if an empty text was sent', () => {
+    it('returns a text without entries only if the request contains an empty text', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {

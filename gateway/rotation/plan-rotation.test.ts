@@ -131,7 +131,7 @@ describe('the plan of a rotation of the CA', () => {
     expect(hostsMissing(ended, [host({ issuer: newCa })])).to.deep.equal([])
   })
 
-  it('excludes further hosts with each request to finish the rotation', () => {
+  it('can exclude further hosts with a repeated request to finish the rotation', () => {
     const once = planFinish(base, ['a'])
     expect(planFinish(once, ['a', 'b']))
       .to.include({ finishing: true })

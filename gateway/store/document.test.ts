@@ -71,7 +71,7 @@ describe('the gateway’s copy of a stored document', () => {
     expect(store.reads).to.equal(before)
   })
 
-  it('does not notify listeners if the store still does not contain the document', async () => {
+  it('notifies listeners only once that the document has disappeared from the store', async () => {
     const { store, document, heard } = await begin()
     store.text = null
     for (const _ of [1, 2]) await store.reportChange('d')

@@ -61,7 +61,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([7])
   })
 
-  it('continues after the connection was lost during the preparation of an answer', async () => {
+  it('drops an answer without an error if the connection is lost while the answer is prepared', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question())

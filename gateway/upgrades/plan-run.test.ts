@@ -160,7 +160,7 @@ describe('the upgrade of the fleet', () => {
       expect([states(planned), planned.state]).to.deep.equal([after, state])
     })
 
-  it('does not change while nothing changes on the hosts', () => {
+  it('stays the same while the hosts report the same states', () => {
     const known = { a: reported('r-a-1', 'installing') }
     const first = plan(run([host('a', 'upgrading'), host('b')]), known)
     expect(plan(first, known)).to.equal(first)

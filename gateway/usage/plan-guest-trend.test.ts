@@ -77,7 +77,7 @@ describe('the trend of the number of guests', () => {
   it('has gaps for days without a record', () =>
     expect(shown(recorded([1000, 1], [1071, 5]), 1071)).to.deep.equal([1, null, 5]))
 
-  it('distinguishes no guests from no record', () =>
+  it('contains 0 for a day without guests, but null for a day without a record', () =>
     expect(shown(recorded([1071, 0]), 1071)).to.deep.equal([null, null, 0]))
 
   it('always has 90 days', () => expect(planGuestTrend(noGuestCounts, 5000)).to.have.length(trendDays))

@@ -157,7 +157,7 @@ describe('addresses of real guests', function () {
           ['the bridge was set down', ['set', bridge, 'down']],
           ['all guests were detached from the bridge', undefined],
         ] as const)
-          it(`are reachable again within 5 s after ${what}, unless the guest’s firewall is closed`, async () => {
+          it(`are reachable again within 5 s after ${what}, except addresses of a guest whose firewall drops all packets`, async () => {
             if (change) sh('ip', 'link', ...change)
             else for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
             await waitFor(() => addresses[0].every((address) => host.isReached(address)), {

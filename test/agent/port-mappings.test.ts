@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('can be added, changed and removed, with the same state for the caller and for watchers of the host', async () => {
+  it('can be added, changed and removed, and watchers of the host see the same mappings as the caller', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)

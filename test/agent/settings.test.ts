@@ -34,7 +34,7 @@ describe('the settings of a guest', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('disable the firewall of a new guest, and contain normalized rules with constant ids', async () => {
+    it('leave the firewall of a new guest off, and contain rules in normalized form, whose ids stay the same', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,
@@ -98,7 +98,7 @@ describe('the settings of a guest', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
-    it('stay in force even if the host becomes too small, and can be changed on this host', async () => {
+    it('stay in force if the host is too small for them, and can each be changed to a value that fits', async () => {
       const { vcpuMilli, ramMb } = host.guest(stopped).limits!
       const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
       await rewriteLimits(stopped, tooLarge)
@@ -154,7 +154,7 @@ describe('the settings of a guest', function () {
       expect(await codeOf(host.setExpiry(running, -5))).to.equal('invalid_field')
     })
 
-    it('contain the former fields of a quota if a change omits these fields', async () => {
+    it('keep the fields of a quota that a change omits', async () => {
       await host.setTrafficLimit(stopped, { monthlyGb: 100, resetDay: 5 })
       const { traffic } = await host.setTrafficLimit(stopped, { monthlyGb: 50 })
       expect(traffic).to.include({ monthlyGb: 50, resetDay: 5 })

@@ -96,7 +96,7 @@ describe('the swap of a host', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('is reported by the same gRPC service as the host’s usage history', async () => {
+  it('shares its gRPC service with the host’s usage history', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

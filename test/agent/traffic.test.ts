@@ -155,7 +155,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('counts for the present month after a reset, even if the clock showed the next month before', async () => {
+  it('returns to the current month at a reset if a wrong clock had already begun the next month', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()

@@ -59,7 +59,7 @@ describe('freezing a guest', () => {
           expect(read(asked)).to.equal(thawed)
         })
 
-      it('does nothing if the guest does not exist, like a thaw of this guest', async () => {
+      it('does nothing if the guest does not exist, and thawing does nothing either', async () => {
         expect(await freezeGuest(layout, 'bt-2', 1000)).to.equal(false)
         thawContainer(layout, 'bt-2')
       })

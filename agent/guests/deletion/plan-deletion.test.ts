@@ -46,7 +46,7 @@ describe('a deletion that can be undone', () => {
     ],
     ['changes nothing for a guest that is not deleted', guest, { deletion: null }],
   ] as const)
-    it(`when it is undone, ${name}`, () => expect(planUndelete(record)).to.deep.equal(update))
+    it(`is undone by a change that ${name}`, () => expect(planUndelete(record)).to.deep.equal(update))
 
   it('prevents other changes of the guest until it is undone', () => {
     expect(() => refuseDeleted(marked(true))).to.throw('undelete it first')

@@ -71,7 +71,7 @@ describe('the pauses of guests for their moves', () => {
     expect(released).to.equal(0)
   })
 
-  it('leave the guest paused if the operation of the move ends the pause itself', async () => {
+  it('close the memory connection, but leave the guest paused, if the operation of the move ends them', async () => {
     const pauses = begin(3_600_000)
     pauses.end(step)
     await pauses.close()

@@ -69,7 +69,7 @@ describe('a live move, which sends disk changes in several transfers and then th
     await end(paused)
   })
 
-  it('interrupts the memory to send disk changes again if the guest has written much to its disk', async () => {
+  it('interrupts the transfer of the memory to send disk changes again if the guest has written much to its disk', async () => {
     const paused = begin()
     await waitFor(() => !isHeld)
     progress = { ...progress, writtenBytes: 100 * mib }

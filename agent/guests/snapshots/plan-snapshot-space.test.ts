@@ -51,7 +51,7 @@ describe('the space of a guest’s snapshots', () => {
     ['reaches the limit', 20, false],
     ['exceeds the limit', 20.01, true],
   ] as const)
-    it(`${isRefused ? 'cannot grow' : 'can grow'} by a snapshot with which it ${name}`, () => {
+    it(`${isRefused ? 'cannot grow' : 'can grow'} by a new snapshot if the space with this snapshot ${name}`, () => {
       const check = (): void => refuseBeyondSpace(guestOf(undefined), expected * gib)
       if (isRefused) expect(check).to.throw('20.01 GB, but the limit is 20.00 GB')
       else expect(check).not.to.throw()

@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accept their present IPv6 prefixes again, even the private prefix of NAT66', async () => {
+  it('accept a change that sends the current IPv6 prefixes unchanged, even the private prefix of NAT66', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()

@@ -27,7 +27,7 @@ describe('the settings of a guest that is created from a backup', () => {
       { protocol: 'tcp', container_port: 22, container_port_end: 22, description: '' },
     ])
   })
-  it('are taken from the request, and otherwise from the backup; a field of the request replaces all fields of its setting', () => {
+  it('are taken from the backup, but a field of the request replaces all fields of the same setting', () => {
     const made = planNewGuest({ name: 'copy', port_mapping_count: 2, assign_ipv4: false }, recorded(), facts)
     expect(made).to.deep.include({ name: 'copy', port_mapping_count: 2, assign_ipv4: false, ram_mb: 256 })
     expect(made).not.to.have.any.keys('nat_port_mappings', 'ipv4_count')

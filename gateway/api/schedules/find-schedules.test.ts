@@ -44,7 +44,7 @@ describe('the list of schedules', () => {
     return BackupSchedule.fromPartial({ intervalHours: 6, targetId: 't' })
   }
 
-  it('contains the schedules that were set, by the ids of the guests', () => {
+  it('contains only schedules that are set, sorted by the ids of the guests', () => {
     const rows = find([both, viewOf({ id: 9 }), viewOf({ id: 2, snapshotSchedule: schedule(0) })])
     expect(rows.map(({ view, kind, targetId }) => [view.guest.id, kind, targetId])).to.deep.equal([
       [2, 'snapshot', ''],

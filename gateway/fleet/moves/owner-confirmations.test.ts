@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './owner-confirmations.js'
 
 describe('the confirmation of owners to a host that connects', () => {
-  it('contains guests of other hosts, but not those that are moving away', async () => {
+  it('contains the guests that other hosts own, except guests that are moving away from the connecting host', async () => {
     const confirmed: unknown[] = []
     const host = {
       record: { id: 'a' },

@@ -83,7 +83,7 @@ describe('the placement of guests with reserved resources', () => {
     expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
   })
 
-  it('does not count the reservation for a guest that its host has reported', () => {
+  it('does not count the reservation of a guest that its host already reports', () => {
     stored.set('o', on('a', u))
     show('a', u)
     expect(placeNew('new', 'a')).to.equal('a')

@@ -64,7 +64,7 @@ describe('the plan of reserved resources', () => {
       expect(changes.has('o') ? changes.get('o') : 'unchanged').to.deep.equal(changed)
     })
 
-  it('does not shorten a reservation if it is possible that the clock of this gateway is slow', () => {
+  it('does not shorten a reservation while the clock of this gateway may be slow', () => {
     const reserved = room({ untilMs: nowMs + dayMs })
     const { changes } = planRooms(new Map([['o', reserved]]), { nowMs, latestMs: nowMs + dayMs, isShown })
     expect([...changes]).to.deep.equal([])

@@ -94,7 +94,7 @@ describe('the guest list', () => {
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
 
-  it('extends the expiry only of guests with an expiry, and takes snapshots only within the quota', () => {
+  it('limits the bulk action “extend” to guests with an expiry, and “snapshot” to guests with a snapshot quota above 0', () => {
     const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
     expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
     expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])

@@ -129,7 +129,7 @@ describe('API keys over HTTP', () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 
-  it('cannot be changed or deleted with an unknown id (404), even if the id is text', async () => {
+  it('cannot be changed or deleted with an unknown or malformed id, and the answer is 404', async () => {
     for (const id of ['999999', '0', '-1', 'abc', '1e3', '99999999999999999999', '%00'])
       for (const method of ['PATCH', 'DELETE'] as const)
         expect(

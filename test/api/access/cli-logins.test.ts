@@ -62,7 +62,7 @@ describe('logins of the command line through the panel', () => {
     expect(entry!.detail).to.contain('login of the command line on laptop at 127.0.0.1')
   })
 
-  it('leave nothing if they are denied, and cannot be answered twice', async () => {
+  it('create no key if they are denied, and cannot be confirmed afterwards', async () => {
     const begun = await begin('denied-machine')
     expect((await answer('deny', begun.user_code)).status).to.equal(200)
     const again = await answer('approve', begun.user_code, { rights: 'all' })
@@ -94,7 +94,7 @@ describe('logins of the command line through the panel', () => {
     expect((await poll(begun)).body.data.key).to.match(/^berth_sk_/)
   })
 
-  it('leave nothing after they have expired', async () => {
+  it('are unknown after they have expired, and create no key', async () => {
     const begun = await begin('slow')
     const { client } = gateway.store
     await client.pExpire(gateway.store.key('cli-login', digestToken(begun.device_code)), 1)
@@ -129,7 +129,7 @@ describe('logins of the command line through the panel', () => {
     expect((await poll(begun)).body.data).to.deep.equal({ status: 'pending' })
   })
 
-  it('refuse further codes of an account after ten wrong ones, but not those of other accounts', async () => {
+  it('refuse further codes from an account after ten wrong codes, but accept codes from other accounts', async () => {
     const guessing = await logIn('guessing')
     const begun = await begin()
     for (let at = 0; at < 10; at++)

@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one repetition run, with the first operation id, if the first request has no outcome', async () => {
+  it('lets only one of several repetitions run, with the first operation id, if the first request has no outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)

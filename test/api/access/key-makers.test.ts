@@ -11,7 +11,7 @@ describe('API keys that other keys create', () => {
   })
   after(() => gateway.close())
 
-  it('either exist and work, or do not exist, if their creator is deleted at the same time', async () => {
+  it('either work or are refused with 401 or 404 if their creator is deleted during their creation', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })

@@ -222,7 +222,7 @@ describe('passkeys', () => {
     expect(await second(again, device)).to.deep.equal([429, 'rate_limited'])
   })
 
-  it('are not available at an IP address without a public URL', async () => {
+  it('are not available if the gateway is reached at an IP address and no public URL is set', async () => {
     await setUrl('')
     const answer = await stranger().answerTo('POST', '/login/passkey/begin')
     await setUrl(origin)

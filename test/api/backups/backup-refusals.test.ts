@@ -179,7 +179,7 @@ describe('backups over HTTP', function () {
       expect([other.status, other.body.code]).to.deep.equal([400, 'invalid_field'])
     })
 
-    it('break the answer and leave no snapshot if the files cannot be read, and are recorded', async () => {
+    it('abort the download and leave no snapshot if the files cannot be read, and the audit log contains the failure', async () => {
       const failure = await ask({ key: await boundKey() }).catch((error: unknown) => error)
       expect(failure).to.be.instanceOf(Error) // the host in memory has no files
       await noSnapshot()

@@ -137,7 +137,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('use the new data of a changed target from the next run on', async () => {
+  it('contain the new data of a changed target, and keep the time of their next run', async () => {
     await isSet(daily)
     const before = lab.record.backupSchedule
     const change = { body: { path: '/srv/elsewhere' } }
@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('are listed next to those of snapshots, with the results of their last runs', async () => {
+  it('are listed together with snapshot schedules, with the results of their last runs', async () => {
     lab.nowMs = Date.now() - 3 * 3_600_000 // the list finds the task of a run by its time, which is that of the host
     await isSet({ ...daily, interval_hours: 1, retention: 3 })
     const { id, name } = lab.guest

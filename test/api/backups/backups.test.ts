@@ -131,14 +131,14 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are searched for at the target if the agent is too old to report the type of the guest', async () => {
+  it('are searched for at the target even if an old agent does not report the type of the guest', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
-  it('of a container cannot be restored onto a virtual machine, even if only the target knows their type', async () => {
+  it('of a container cannot be restored onto a virtual machine, even if the container was deleted', async () => {
     const id = await backUp()
     const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
     const machine = await gateway.fleet.addGuest(fields, 'host-b')

@@ -51,7 +51,7 @@ describe('access to consoles', () => {
       expect((await use(late).ended()).code).to.equal(4401)
     })
 
-    it('is granted for one container and one kind of console, and any other attempt uses up the ticket', async () => {
+    it('is granted only for the container and the kind of console of the ticket, and any other attempt uses up the ticket', async () => {
       const other = await lab.addGuest()
       const ticket = await lab.ticket(guest.name)
       expect((await use(ticket, other.name).ended()).code).to.equal(4401)

@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`if the client repeats the subprotocol ${protocol}, and does not count as an open console`, async () => {
+      it(`if the client sends the subprotocol ${protocol} twice, and the attempt does not count as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,

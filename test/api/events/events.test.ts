@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('sends no owners of containers, which lists also hide from callers bound to containers', async () => {
+  it('sends no owners of containers, and lists of containers also hide the owners from callers bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))

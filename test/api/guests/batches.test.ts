@@ -45,7 +45,7 @@ describe('requests for several guests (batches)', () => {
     expect(await names()).to.include.members(['each-a', 'each-b'])
   })
 
-  it('create the requested number of guests with numbered names, and no more if they are repeated', async () => {
+  it('create the requested number of guests with numbered names, and create no further guests if they are repeated', async () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)

@@ -107,7 +107,7 @@ describe('the owner, the firewall and the backup schedule of a new container', (
     expect(names()).not.to.include('never').and.not.to.include('first')
   })
 
-  it('require the scopes of the requests that change them later', async () => {
+  it('require the same scopes as the requests that change these settings later', async () => {
     const key = await lab.gateway.makeKey({ scopes: ['container:create', 'container:read'] })
     for (const [fields, field] of [
       [{ owner_id: Number(clara.id) }, 'owner_id'],

@@ -35,7 +35,7 @@ describe('limits, expiry dates and traffic in the API', () => {
       })
     })
 
-    it('accept one rate for both directions, and prefer the rates for single directions', async () => {
+    it('accept one rate for both directions, but a rate for a single direction takes precedence', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,
