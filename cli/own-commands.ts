@@ -1,5 +1,4 @@
 import type { Command } from 'commander'
-import type { Operation } from './catalog/operation.js'
 import type { LoginOptions } from './commands/login.js'
 import type { MigrateSettings } from './commands/migrate.js'
 import type { GlobalOptions } from './session.js'
@@ -7,12 +6,7 @@ import type { Surroundings } from './surroundings.js'
 
 /* Commands that are not operations of the API. Their code is loaded when they run. */
 
-export interface OwnCommandOptions {
-  readonly operations: readonly Operation[]
-  readonly surroundings: Surroundings
-}
-
-export function addOwnCommands(program: Command, { operations, surroundings }: OwnCommandOptions): void {
+export function addOwnCommands(program: Command, surroundings: Surroundings): void {
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
   const add = (name: string, description: string): Command => program.command(name).description(description)
   addContextCommands(program, surroundings)
@@ -75,17 +69,9 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
     })
 
   add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
-    const { completionScript } = await import('./commands/completion.js')
+    const { completionScript } = await import('./completion/scripts.js')
     surroundings.writeOut(completionScript(shell))
   })
-
-  program
-    .command('complete [words...]', { hidden: true })
-    .description('Prints completions of the last word, for the shells.')
-    .action(async (words: string[]) => {
-      const { runComplete } = await import('./commands/complete.js')
-      await runComplete({ words, operations, program, options: globals(), surroundings })
-    })
 }
 
 function addLoginCommands({ add, globals, surroundings }: AddedCommands): void {

@@ -33,7 +33,7 @@ export function createProgram(options: ProgramOptions): Command {
     .addHelpText('after', mainHelp)
   for (const [noun, own] of byNoun(operations))
     program.addCommand(nounCommand(noun, words.includes(noun) ? own : [], options))
-  addOwnCommands(program, { operations, surroundings })
+  addOwnCommands(program, surroundings)
   return program
 }
 

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { CliError, exitCodes, FilterError, usageError } from '../errors.js'
 import { withoutControls } from './controls.js'
 import { printable } from './width.js'
@@ -24,6 +23,7 @@ export function filterWithJq(json: string, filter: string): string {
 }
 
 function runJq(input: string, filter: string): string {
+  const { spawnSync } = process.getBuiltinModule('node:child_process') // takes 10 ms, and most commands have no filter
   // The space before the filter keeps jq from reading it as an option. Version 1.6 does not know `--`.
   const { error, status, signal, stdout, stderr } = spawnSync('jq', ['-r', ` ${filter}`], {
     input,

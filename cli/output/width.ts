@@ -4,8 +4,12 @@ const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u
 const zero = /\p{Mn}|\p{Me}|\u200b|\u200d|\ufe0f/u
 
+/** Most texts contain only such characters, each of which occupies one column. */
+const plain = /^[ -~]*$/
+
 /** Number of columns that a text occupies. */
 export function widthOf(text: string): number {
+  if (plain.test(text)) return text.length
   let width = 0
   for (const character of text) width += zero.test(character) ? 0 : wide.test(character) ? 2 : 1
   return width
@@ -27,6 +31,7 @@ export function padTo(text: string, width: number): string {
 
 /** Replaces control characters, because they could change the terminal. Names and messages can come from guests. */
 export function printable(text: string): string {
+  if (plain.test(text)) return text
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
     /[\n\t\r]/.test(character) ? ' ' : '\ufffd',
   )

@@ -15,7 +15,7 @@ export const versionPlaceholder = '@BERTH_VERSION@'
  */
 export function cliPages(file: string, version: string): Page[] {
   if (!existsSync(file)) return []
-  const reply = fixed(() => readFileSync(file, 'utf8').replace(versionPlaceholder, () => version), 'text/javascript')
+  const reply = fixed(() => readFileSync(file, 'utf8').replaceAll(versionPlaceholder, version), 'text/javascript')
   return [
     {
       path: '/cli',

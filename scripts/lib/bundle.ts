@@ -1,4 +1,4 @@
-import { build, type BuildOptions, type Plugin } from 'esbuild'
+import { build, type BuildOptions, type BuildResult, type Plugin } from 'esbuild'
 import { readFile } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 
@@ -20,8 +20,8 @@ const require = createRequireOfBundle(${meta}.url)`
 /** Returns a JavaScript expression for the URL at which a source would be without bundling. */
 type AddressOf = (file: string) => string
 
-export async function bundle(options: BuildOptions, addressOf: AddressOf): Promise<void> {
-  await build({
+export async function bundle(options: BuildOptions, addressOf: AddressOf): Promise<BuildResult> {
+  return build({
     bundle: true,
     splitting: true,
     format: 'esm',

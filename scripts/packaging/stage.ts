@@ -1,6 +1,6 @@
 import { chmodSync, cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { completionScript } from '../../cli/commands/completion.js'
+import { completionScript } from '../../cli/completion/scripts.js'
 import { manualFile } from '../../cli/manual/manual-page.js'
 import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { compileAddon, type Architecture } from './addons.js'

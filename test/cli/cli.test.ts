@@ -221,6 +221,10 @@ describe('the command line', () => {
       expect(await complete('guest', 'stop', 'we')).to.deep.equal(['web1'])
       expect(await complete('-o', 'json', 'ssh', 'we')).to.deep.equal(['web1'])
       expect(await complete('guest', 'create', 'x', '--host', 'h')).to.deep.equal(['host-a'])
+      expect(await complete('-o', 'c')).to.deep.equal(['csv'])
+      expect(await complete('guest', 'stop', '--tim')).to.deep.equal(['--timeout'])
+      expect(await complete('--context', 'missing', 'guest', 'stop', 'we')).to.deep.equal([])
+      expect(await complete('constructor', '')).to.deep.equal([])
     })
   })
 
@@ -231,8 +235,11 @@ describe('the command line', () => {
       'attachment; filename="berth"',
     ])
     const file = join(home, 'berth')
-    await writeFile(file, await response.text(), { mode: 0o755 })
+    const text = await response.text()
+    expect(text).not.to.contain('@BERTH_VERSION@')
+    await writeFile(file, text, { mode: 0o755 })
     const run = promisify(execFile)
+    expect((await run(file, ['complete', '--', 'guest', 'rest'])).stdout).to.equal('restart\n')
     expect((await run(file, ['--version'])).stdout).to.equal('0.0.0-test\n')
     const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
     expect((await run(file, ['host', 'list', '-q', '-o', 'yaml'], { env })).stdout).to.equal('host-a\n')
@@ -255,6 +262,16 @@ describe('the command line', () => {
       const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
       const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { env })
       expect([stdout, stderr]).to.deep.equal(['[ 0\n', ''])
+    })
+
+    it('writes its complete output to a pipe whose reader is slow', async () => {
+      const whole = join(home, 'whole.json')
+      const run = `${process.execPath} dist/cli/main.js api GET /openapi.json`
+      const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+      const script = `${run} >${whole}; ${run} | (sleep 1; cmp - ${whole})`
+      const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })
+      expect(stdout).to.equal('')
+      expect((await stat(whole)).size).to.be.above(1_000_000) // a pipe takes 64 KiB
     })
 
     for (const [name, variables, mark, shown] of [
