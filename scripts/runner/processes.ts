@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, openSync, closeSync, readdirSync, readFileSync }
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Job } from './jobs.js'
+import { mapPlaces } from './stacks.js'
 
 /* Runs each job as a mocha process in a session of its own, and ends it together with all its descendants. */
 
@@ -98,7 +99,7 @@ function namespaces({ inOwnNetwork }: Job): string[] {
 function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
   const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
   const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]
-  const mocha = ['--enable-source-maps', 'node_modules/mocha/lib/cli/cli.js', ...reporter]
+  const mocha = ['node_modules/mocha/lib/cli/cli.js', ...reporter]
   return [...mocha, '--reporter-option', `results=${directory}`, ...files.map(compiled)]
 }
 
@@ -160,7 +161,7 @@ function readAt(directory: string): string {
 function lastLines(path: string | undefined): string {
   if (path === undefined) return ''
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-outputLines)
-  return lines.map((line) => `    ${line}\n`).join('')
+  return mapPlaces(lines.map((line) => `    ${line}\n`).join(''))
 }
 
 interface ProcessEntry {

@@ -3,6 +3,7 @@ import { join, relative, resolve } from 'node:path'
 import { inspect } from 'node:util'
 import { reporters, type MochaOptions, type Runnable, type Runner, type Suite, type Test } from 'mocha'
 import type { ReportedResult } from './processes.js'
+import { mapPlaces } from './stacks.js'
 
 /*
  * A Mocha reporter: the spec output, plus two files in the directory that --reporter-option results=DIRECTORY names.
@@ -32,6 +33,7 @@ export default class ResultsReporter extends reporters.Spec {
     const { results: directory } = options.reporterOptions as { results: string }
     const at = (runnable: Runnable): void => writeFileSync(join(directory, 'at'), titleOf(runnable))
     runner.on('test', at).on('hook', at)
+    runner.on('fail', (_test, error: unknown) => mapError(error))
     const times = measureFiles(runner)
     runner.once('end', () => {
       const { passes, failures, pending } = this.stats
@@ -122,6 +124,17 @@ function stackOf({ stack }: ShownError): string[] {
   const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))
   const own = calls.filter((line) => !/node:|node_modules/.test(line))
   return (own.length > 0 ? own : calls).slice(0, limits.stackLines).map((line) => `  ${line}`)
+}
+
+/** Replaces places in compiled files by places in the sources. Messages can contain the output of other programs. */
+function mapError(thrown: unknown): void {
+  if (!(thrown instanceof Error)) return
+  const { stack, message } = thrown
+  const replace = (name: string, value: string): boolean =>
+    Reflect.defineProperty(thrown, name, { value, writable: true, configurable: true }) // a DOMException has getters
+  replace('message', mapPlaces(message))
+  replace('stack', mapPlaces(stack ?? ''))
+  mapError(thrown.cause)
 }
 
 interface OpenHandle {

@@ -10,7 +10,7 @@ const extension = extname(import.meta.url)
 export const areCompiled = extension === '.js'
 
 /** Options for node that come before the program. */
-export const nodeOptions: readonly string[] = areCompiled ? ['--enable-source-maps'] : ['--import', 'tsx']
+export const nodeOptions: readonly string[] = areCompiled ? [] : ['--import', 'tsx']
 
 /** @param source relative to the root of the repository, such as `test/support/memory/lab-agent-main.ts` */
 export function programPath(source: string): string {
