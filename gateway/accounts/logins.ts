@@ -8,6 +8,7 @@ import type { KnownDevices } from './known-devices.js'
 import type { CountedAttempt, LoginLimits, Trier } from './login-limits.js'
 import type { LoginLog } from './login-log.js'
 import { loggedAgent, loggedName, type LoginMethod, type LoginReason } from './login-record.js'
+import type { ChallengePurpose } from './passkey-challenges.js'
 import type { PasswordClaim, Passwords } from './passwords.js'
 import { accountIdIn, notePasskeyUse, type GivenPasskey, type PasskeyOptions, type Passkeys } from './passkeys.js'
 import type { PendingLogin, PendingLogins } from './pending-logins.js'
@@ -28,6 +29,8 @@ export interface LoginParts {
   readonly passkeys: Passkeys
   readonly log: LoginLog
 }
+
+type Purpose = Exclude<ChallengePurpose, 'add'>
 
 export interface LoginPlace extends Device {
   /** Cookie of a device that has logged in before. */
@@ -164,15 +167,16 @@ export class Logins {
 
   /**
    * Marks a code as used. If two requests use the same code at the same time, only one of them succeeds.
+   * @param purpose purpose for which the challenge of a passkey was created
    * @returns the changed account; `undefined`: the code is wrong
    */
-  async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {
-    if ('passkey' in given) return this.#usePasskey(account, given, 'second')
+  async useSecondFactor(account: Account, given: SecondFactor, purpose: Purpose = 'second') {
+    if ('passkey' in given) return this.#usePasskey(account, given, purpose)
     return this.#change(account, (now) => this.parts.twoFactor.use(now, given))
   }
 
   /** Checks a passkey and stores its counter. @returns the changed account; `undefined`: the passkey is wrong */
-  async #usePasskey(account: Account, given: GivenPasskey, purpose: 'login' | 'second'): Promise<Account | undefined> {
+  async #usePasskey(account: Account, given: GivenPasskey, purpose: Purpose): Promise<Account | undefined> {
     const used = await this.parts.passkeys.use(account, given, purpose)
     return used && this.#change(account, (now) => notePasskeyUse(now, used))
   }

@@ -10,7 +10,7 @@ import { stepOf, type LoggedIn, type LoginPlace, type Logins } from './logins.js
 import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
 import { hasSecondFactor, withoutTotp, withRecovery } from './second-factors.js'
 import type { Session, Sessions } from './sessions.js'
-import type { CodeFactor, TwoFactor } from './two-factor.js'
+import type { SecondFactor, TwoFactor } from './two-factor.js'
 
 /** Time limit in ms for the set-up of a second factor. */
 const enrolmentMs = 10 * 60_000
@@ -27,7 +27,7 @@ export interface OwnAccountParts {
 }
 
 /** A credential with which users confirm a change of their own account. */
-export type Proof = { readonly password: string } | CodeFactor
+export type Proof = { readonly password: string } | SecondFactor
 
 /** Changes of users to their own accounts. All methods can throw BerthError `store_unavailable`. */
 export class OwnAccount {
@@ -51,8 +51,8 @@ export class OwnAccount {
   }
 
   /**
-   * Checks the password or code that the user has entered again. If it is right, records this in the session.
-   * @throws {BerthError} `login_failed`, `rate_limited`
+   * Checks the password, code or passkey that the user has given again. If it is right, records this in the session.
+   * @throws {BerthError} `confirmation_failed`, `rate_limited`
    */
   async confirm(session: Session, proof: Proof, place: LoginPlace): Promise<void> {
     await this.#prove(session, proof, place)
@@ -153,21 +153,25 @@ export class OwnAccount {
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Checks the password or code. Failures count as failed logins, so that a stolen cookie does not allow guessing. */
+  /** Checks a credential. Failures count as failed logins, so that a stolen cookie does not allow guessing. */
   async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
     const { devices, limits } = this.parts
     const device = devices.find(place.deviceCookie, account)
     const trier = { username: account.username, address: place.address, device }
     const attempt = await limits.enter(trier, 'password' in proof ? 'password' : stepOf(proof))
     if (!(await this.#isProof(account, proof, place)))
-      throw new BerthError('forbidden', 'confirmation_failed', 'wrong password or code')
+      throw new BerthError(
+        'forbidden',
+        'confirmation_failed',
+        'passkey' in proof ? 'wrong passkey' : 'wrong password or code',
+      )
     await attempt.succeeded()
   }
 
   async #isProof(account: Account, proof: Proof, place: LoginPlace): Promise<boolean> {
     if ('password' in proof)
       return this.parts.passwords.matches(account.passwordHash, proof.password, claimOf(account, place))
-    return (await this.parts.logins.useSecondFactor(account, proof)) !== undefined
+    return (await this.parts.logins.useSecondFactor(account, proof, 'confirm')) !== undefined
   }
 
   /** Returns the Redis key of the string with the encrypted secret of a second factor whose set-up is not complete. */

@@ -4,8 +4,11 @@ import type { Store } from '../store/store.js'
 /** Time in ms in which a browser must answer a challenge. */
 export const challengeMs = 5 * 60_000
 
-/** `add`: a new passkey; `login`: a login without a password; `second`: the second step of a login. */
-export type ChallengePurpose = 'add' | 'login' | 'second'
+/**
+ * `add`: a new passkey; `login`: a login without a password; `second`: the second step of a login; `confirm`: the
+ * confirmation of a logged-in user before sensitive changes.
+ */
+export type ChallengePurpose = 'add' | 'login' | 'second' | 'confirm'
 
 interface StoredChallenge {
   readonly purpose: ChallengePurpose

@@ -9,6 +9,7 @@ import {
   type RegistrationResponseJSON,
 } from '@simplewebauthn/server'
 import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers'
+import { conflict } from '../../shared/errors.js'
 import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 import { sourceOf } from '../../shared/source-address.js'
 import { steadyClock } from '../../shared/steady-clock.js'
@@ -16,7 +17,7 @@ import type { Account, PasskeyRecord } from './account-record.js'
 import { challengeMs, type ChallengePurpose, type PasskeyChallenges } from './passkey-challenges.js'
 import type { RelyingParty } from './relying-party.js'
 
-/** A passkey that signs a challenge, as the second step of a login or instead of the password. */
+/** A challenge that a passkey has signed, for a login or a confirmation. */
 export interface GivenPasskey {
   readonly passkey: AuthenticationResponseJSON
   readonly party: RelyingParty
@@ -30,8 +31,10 @@ export function passkeyId({ id }: Pick<PasskeyRecord, 'id'>): string {
   return hash('sha256', id, 'hex').slice(0, 32)
 }
 
-/** Maximum number of challenges per minute for logins from one address, because each takes space in the store. */
+/** Maximum number of challenges per minute to sign from one address, because each takes space in the store. */
 const challengesPerMinute = 30
+/** Purposes for which a passkey is enough without a password, so that the device must have verified the user. */
+const withoutPassword: readonly ChallengePurpose[] = ['login', 'confirm']
 /** Maximum size in bytes of a public key. RSA keys of 4096 bits have about 550. */
 const maxKeyBytes = 1024
 
@@ -62,14 +65,32 @@ export class Passkeys {
    * @param address IP address of the browser
    * @throws {BerthError} `rate_limited`
    */
-  async optionsToLogIn(account: Account | undefined, party: RelyingParty, address: string): Promise<PasskeyOptions> {
+  optionsToLogIn(account: Account | undefined, party: RelyingParty, address: string): Promise<PasskeyOptions> {
+    return this.#optionsToSign(account ? 'second' : 'login', account, { party, address })
+  }
+
+  /**
+   * Options with which a logged-in user confirms a sensitive change. @param address IP address of the browser
+   * @throws {BerthError} `invalid_state` if the account has no passkey for this relying party, `rate_limited`
+   */
+  async optionsToConfirm(account: Account, party: RelyingParty, address: string): Promise<PasskeyOptions> {
+    if (credentialsOf(account, party).length === 0)
+      throw conflict('invalid_state', 'the account has no passkey for this address: use the password or a code')
+    return this.#optionsToSign('confirm', account, { party, address })
+  }
+
+  async #optionsToSign(
+    purpose: ChallengePurpose,
+    account: Account | undefined,
+    { party, address }: { party: RelyingParty; address: string },
+  ): Promise<PasskeyOptions> {
     const waitMs = this.#limit.take(sourceOf(address))
-    if (waitMs > 0) throw rateLimited('too many logins with passkeys from this address: try again later', waitMs)
+    if (waitMs > 0) throw rateLimited('too many attempts with passkeys from this address: try again later', waitMs)
     const options = await generateAuthenticationOptions({
       rpID: party.id,
-      challenge: await this.challenges.begin(account ? 'second' : 'login', account?.id),
+      challenge: await this.challenges.begin(purpose, account?.id),
       timeout: challengeMs,
-      userVerification: account ? 'preferred' : 'required',
+      userVerification: withoutPassword.includes(purpose) ? 'required' : 'preferred',
       ...(account && { allowCredentials: credentialsOf(account, party) }),
     })
     return { ...options }
@@ -124,7 +145,7 @@ export class Passkeys {
         publicKey: new Uint8Array(Buffer.from(known.publicKey, 'base64url')),
         counter: known.counter,
       },
-      requireUserVerification: purpose === 'login',
+      requireUserVerification: withoutPassword.includes(purpose),
     }).catch(() => undefined)
     if (!verified?.verified) return undefined
     return { ...known, counter: verified.authenticationInfo.newCounter, usedAtMs: steadyClock.now() }

@@ -101,6 +101,7 @@ import { loginLogRoutes } from './accounts/login-logs.js'
 import { loginSettingRoutes } from './accounts/login-settings.js'
 import { setupRoutes } from './accounts/setup.js'
 import { ownAccountRoutes } from './accounts/own-account.js'
+import { passkeyConfirmRoutes } from './accounts/passkey-confirm.js'
 import { passkeyLoginRoutes } from './accounts/passkey-login.js'
 import { passkeyRoutes } from './accounts/passkeys.js'
 import { sshKeyRoutes } from './accounts/ssh-keys.js'
@@ -287,6 +288,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...twoFactorRoutes({ accounts: access.accounts, brand: settings.brand }),
     ...passkeyRoutes(passkeys),
     ...passkeyLoginRoutes(passkeys),
+    ...passkeyConfirmRoutes(passkeys),
     ...adminRoutes({ accounts: access.accounts, time, publicUrl }),
     ...loginSettingRoutes(access.accounts.settings),
     ...sslRoutes({ tls, time }),

@@ -12,6 +12,7 @@ const recentMs = 10 * 60_000
 export function refuseUnconfirmed({ confirmed }: Pick<Route, 'confirmed'>, caller: Principal): void {
   if (!confirmed || caller.kind !== 'session') return
   if (steadyClock.now() - caller.confirmedAtMs <= recentMs) return
-  const message = 'confirm the password or a 2FA code first: POST /account/confirm'
+  const message =
+    'confirm the password, a 2FA code or a passkey first: POST /account/confirm or /account/confirm/passkey'
   throw new BerthError('forbidden', 'confirmation_required', message)
 }

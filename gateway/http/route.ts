@@ -109,7 +109,7 @@ export interface Route<
   readonly subUser?: SubUserAccess
   /** True if answers may set cookies. */
   readonly cookies?: boolean
-  /** True if a logged-in user must have confirmed password or code in the last ten minutes, see `refuseUnconfirmed`. */
+  /** True if a logged-in user must have confirmed their identity in the last ten minutes, see `refuseUnconfirmed`. */
   readonly confirmed?: boolean
   /** Action in the audit log (`container.create`). Required except for GET. `false`: a POST that only reads. */
   readonly audit?: string | false

@@ -7,6 +7,7 @@ import { generateSync } from 'otplib'
 import type { Locator, Page } from 'playwright-core'
 import { startBerth } from '../support/cli/berth.js'
 import { makeAdmin } from '../support/gateway/browser.js'
+import { forgetConfirmation } from '../support/gateway/forget-confirmation.js'
 import { eventually, waitFor } from '../support/wait.js'
 import { failLogin, fillLogin, openLab, type PanelLab } from './panel-lab.js'
 
@@ -117,7 +118,7 @@ describe('users of the panel', () => {
     await rm(home, { recursive: true })
   })
 
-  it('can add a passkey, and log in with it in place of the password or after it', async () => {
+  it('can add a passkey, log in with it in place of the password or after it, and confirm changes', async () => {
     const page = await lab.logIn({ username: 'keyed' })
     const at = (address: string) => address.replace('127.0.0.1', 'localhost') // browsers need a name for passkeys
     const device = await page.context().newCDPSession(page)
@@ -158,7 +159,12 @@ describe('users of the panel', () => {
     await page.locator('#main-content h1').waitFor()
     await page.goto(at(`${lab.gateway.url}/#/account`))
     await page.getByRole('button', { name: 'Remove the passkey Desk', exact: true }).click()
+    const cookies = await page.context().cookies()
+    await forgetConfirmation(lab.gateway, cookies.find(({ name }) => name === 'berth')?.value ?? '')
     await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.locator('#prove-password').waitFor()
+    await lab.picture(page, 'prove-passkey-wide')
+    await page.getByRole('button', { name: 'Confirm with a passkey', exact: true }).click()
     await page.getByText('No passkeys are stored.', { exact: true }).waitFor()
     await page.context().close()
   })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { digestToken } from '../../gateway/accounts/session-secret.js'
 import { makeAdmin, password } from '../support/gateway/browser.js'
+import { forgetConfirmation } from '../support/gateway/forget-confirmation.js'
 import { focused } from './page-checks.js'
 import { failLogin, openLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
@@ -93,7 +93,7 @@ describe('the login of the panel', () => {
 
     it('asks for the password on top of the dialog', async function () {
       const page = await openKeyForm()
-      await forgetConfirmation(page)
+      await forget(page)
       await submit(page)
       await onTop(page, '#prove-password')
       await focused(page.locator('#prove-password'))
@@ -106,7 +106,7 @@ describe('the login of the panel', () => {
 
     it('returns to the dialog if the user cancels the password form', async function () {
       const page = await openKeyForm()
-      await forgetConfirmation(page)
+      await forget(page)
       await submit(page)
       await focused(page.locator('#prove-password'))
       await page.keyboard.press('Escape')
@@ -128,16 +128,9 @@ describe('the login of the panel', () => {
     })
   })
 
-  /** Changes the stored session as if the password had been confirmed eleven minutes ago. */
-  async function forgetConfirmation(page: Page): Promise<void> {
-    const { store } = lab.gateway
+  async function forget(page: Page): Promise<void> {
     const cookies = await page.context().cookies()
-    const token = cookies.find(({ name }) => name === 'berth')?.value ?? ''
-    const key = store.key('session', digestToken(token))
-    const record = JSON.parse((await store.client.get(key))!) as object
-    const old = { ...record, confirmedAtMs: Date.now() - 11 * 60_000 }
-    await store.client.set(key, JSON.stringify(old), { expiration: 'KEEPTTL' })
-    await store.ping() // waits until the gateway has received the change
+    await forgetConfirmation(lab.gateway, cookies.find(({ name }) => name === 'berth')?.value ?? '')
   }
 
   it('is possible for a new administrator with a set-up link, which works only once', async function () {

@@ -143,7 +143,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
-  /** Adds a passkey in each round, logs in with it, renames it and removes it. */
+  /** Adds a passkey in each round, logs in with it, confirms with it, renames it and removes it. */
   async function* passkeys(): AsyncGenerator<void> {
     const origin = 'https://panel.example.com'
     await lab.insist(() => lab.asAdmin('PUT', '/public-url', { body: { public_url: origin } }))
@@ -163,7 +163,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
-  /** Repeats a login with a passkey until it is answered. @returns true if it succeeded */
+  /** Repeats a login or confirmation with a passkey until it is answered. @returns true if it succeeded */
   async function signIn(browser: Browser, path: string, device: SoftwareAuthenticator): Promise<[boolean]> {
     for (;;) {
       const begun = await lab.insist(() => browser.request('POST', `${path}/begin`))
@@ -186,6 +186,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     const step = await lab.insist(() => second.request('POST', '/login', { body: { username, password } }))
     expect(step.status, step.text).to.equal(202)
     await signIn(second, '/login/otp/passkey', device)
+    await signIn(browser, '/account/confirm/passkey', device)
     const removed = await lab.attempt(() => browser.request('DELETE', path))
     if (removed) expect([removed.status, (await list()).length]).to.deep.equal([200, 0])
   }

@@ -27,6 +27,7 @@ const SessionSchema = Type.Object(
         '`true`: the account has an authenticator app or a passkey, so that each login with the password needs a second factor.',
     }),
     authenticator_app: Type.Boolean(),
+    passkey: Type.Boolean({ description: '`true`: the account has a passkey.' }),
     two_factor_required: Type.Boolean({
       description: '`true`: the account must set up a second factor before it can do anything else.',
     }),
@@ -97,6 +98,7 @@ function sessionData({ record, account }: Session, time: TimeFormat) {
     ...(account.kind === 'admin' && { role: roleOf(account) }),
     two_factor: hasSecondFactor(account),
     authenticator_app: account.totp !== undefined,
+    passkey: (account.passkeys ?? []).length > 0,
     recovery_codes_left: recoveryOf(account).length,
     time_zone: time.zone,
     display_time_zone: account.timeZone ?? '',
@@ -135,7 +137,7 @@ function confirmRoute({ accounts: { sessions, own: account } }: AccountDeps): Ro
     name: 'confirmSession',
     audit: 'session.confirm',
     summary:
-      'Confirms the caller’s identity with the password or a 2FA code. Sensitive changes require this within the last 10 minutes',
+      'Confirms the caller’s identity with the password or a 2FA code. Sensitive changes require this within the last 10 minutes. `POST /account/confirm/passkey` does the same with a passkey',
     body: ProofSchema,
     example: { password: 'correct horse battery' },
     errors: ['confirmation_failed', 'not_found'],

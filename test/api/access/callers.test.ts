@@ -73,6 +73,8 @@ const forSubUsers: Readonly<Record<string, string>> = {
   'POST /logout': 'session',
   'POST /account/password': 'session',
   'POST /account/confirm': 'session',
+  'POST /account/confirm/passkey/begin': 'session',
+  'POST /account/confirm/passkey': 'session',
   'GET /account/sessions': 'session',
   'DELETE /account/sessions': 'session',
   'DELETE /account/sessions/{id}': 'session',

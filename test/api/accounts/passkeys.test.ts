@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { generateSync } from 'otplib'
 import type { Body } from '../../support/body.js'
 import { adminBrowser, Browser, password } from '../../support/gateway/browser.js'
+import { forgetConfirmation } from '../../support/gateway/forget-confirmation.js'
 import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { SoftwareAuthenticator } from '../../support/gateway/software-authenticator.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -115,6 +116,31 @@ describe('passkeys', () => {
     }[]
     const reasons = logins.filter(({ method }) => method === 'passkey').map(({ reason }) => reason)
     expect(reasons.sort()).to.deep.equal(['', 'wrong_passkey'])
+  })
+
+  it('confirm sensitive changes in place of the password, if the device has verified the user', async () => {
+    const { username, browser, device } = await enrolled()
+    const path = '/account/confirm/passkey'
+    const confirm = async (changes = {}, from = `${path}/begin`) => {
+      const credential = device.sign(await optionsFor(browser, from), changes)
+      return browser.answerTo('POST', path, { body: { credential } })
+    }
+    const remove = () => browser.answerTo('DELETE', '/account/totp')
+    expect(await session(browser)).to.include({ passkey: true })
+    await forgetConfirmation(gateway, browser.token)
+    expect(await remove()).to.deep.equal([403, 'confirmation_required'])
+    const wrong = [403, 'confirmation_failed']
+    expect(await confirm({ verified: false }), 'without a PIN').to.deep.equal(wrong)
+    expect(await confirm({ origin: 'https://evil.example' })).to.deep.equal(wrong)
+    expect(await confirm({}, '/login/passkey/begin'), 'a challenge of a login').to.deep.equal(wrong)
+    expect(await remove(), 'after refusals').to.deep.equal([403, 'confirmation_required'])
+    expect(await confirm()).to.deep.equal(ok)
+    expect(await remove(), 'no app is set up').to.deep.equal([409, 'invalid_state'])
+    const logs = (await gateway.request('GET', `/audit-logs?user=${username}&action=session.confirm`)).body.data
+    expect(logs.map(({ detail, success }: Body) => [detail, success])).to.deep.include(['passkey', true])
+    const other = await adminBrowser(gateway, `other${++count}`)
+    expect((await session(other)).passkey).to.equal(false)
+    expect(await other.answerTo('POST', `${path}/begin`)).to.deep.equal([409, 'invalid_state'])
   })
 
   it('are refused with a wrong, used or foreign challenge', async () => {

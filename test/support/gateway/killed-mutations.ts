@@ -39,6 +39,8 @@ export const killedMutations = {
     'POST /login/passkey',
     'POST /login/otp/passkey/begin',
     'POST /login/otp/passkey',
+    'POST /account/confirm/passkey/begin',
+    'POST /account/confirm/passkey',
     'POST /account/ssh-keys',
     'DELETE /account/ssh-keys/{id}',
     'POST /sub-user/login',

@@ -29,6 +29,9 @@ export const session = {
   'prove.title': 'Confirm it is you',
   'prove.text':
     'This change affects who has access. Enter your password to continue. You won’t be asked again for ten minutes.',
+  'prove.textWithPasskey':
+    'This change affects who has access. Confirm it with a passkey or your password. You won’t be asked again for ten minutes.',
+  'prove.passkey': 'Confirm with a passkey',
   'prove.submit': 'Confirm',
   'account.appearance': 'Appearance and language',
   'account.timeZone': 'Time zone',

@@ -30,6 +30,8 @@ export const session: Readonly<Record<keyof typeof english, string>> = {
     '已有密码请直接登录。如需新链接，请联系管理员，或在服务器上再次运行 berth-setup（源码安装时为 scripts/up）。',
   'prove.title': '确认身份',
   'prove.text': '此操作会影响他人权限，请再次输入密码，十分钟内有效。',
+  'prove.textWithPasskey': '此操作会影响他人权限，请使用通行密钥或密码确认，十分钟内有效。',
+  'prove.passkey': '使用通行密钥确认',
   'prove.submit': '确认',
   'account.appearance': '外观与语言',
   'account.timeZone': '时区',
