@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { BerthError } from '../../shared/errors.js'
 import { eventually } from '../support/wait.js'
 import { findingsOf, tooWide } from './page-checks.js'
-import { PanelLab } from './panel-lab.js'
+import { PanelLab, screens } from './panel-lab.js'
 
 const hosts = ['host-a', 'host-b'] as const
 
@@ -146,6 +146,13 @@ describe('a guest with a backup in the panel', () => {
     await page.getByText('No schedules match.', { exact: true }).waitFor()
     await page.getByLabel('Result', { exact: true }).selectOption('never')
     await eventually(async () => expect(await kinds()).to.have.length(2))
+    await page.setViewportSize(screens.phone)
+    await page.getByLabel('Sort by', { exact: true }).selectOption({ label: 'Kind' })
+    await eventually(async () => expect(await kinds()).to.deep.equal(['Snapshot', 'Backup']))
+    await page.getByRole('button', { name: 'Descending order', exact: true }).click()
+    await eventually(async () => expect(await kinds()).to.deep.equal(['Backup', 'Snapshot']))
+    expect(await findingsOf(page)).to.deep.equal([])
+    await page.setViewportSize(screens.wide)
   })
 
   it('is in the plan of an evacuation, which begins only after the name of the host was typed', async () => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { findingsOf, settled, tooWide } from './page-checks.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
@@ -116,6 +116,12 @@ describe('the list of guests', function () {
     await page.getByLabel('Status', { exact: true }).selectOption('stopped')
     await page.getByText('1 of 63', { exact: true }).waitFor()
     await page.getByLabel('Status', { exact: true }).selectOption('')
+    const first = page.locator('.guest-row[aria-rowindex="2"] .name')
+    await page.getByLabel('Sort by', { exact: true }).selectOption({ label: 'Status' })
+    await page.getByRole('button', { name: 'Descending order', exact: true }).click()
+    await eventually(async () => expect(await first.innerText(), 'the only stopped guest').to.equal('blog'))
+    await page.getByLabel('Sort by', { exact: true }).selectOption({ label: 'Name' })
+    await eventually(async () => expect(await first.innerText()).to.equal('shop-web'))
   })
 
   it('fits all screens in both themes', async () => {

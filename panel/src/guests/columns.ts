@@ -31,6 +31,8 @@ export const columns = {
 
 export type ColumnName = keyof typeof columns
 export const columnNames = Object.keys(columns) as ColumnName[]
+/** Columns by which the list can be sorted, in display order. */
+export const sortableColumns = Object.values(columns).flatMap((column) => ('sort' in column ? [column] : []))
 
 const basic: readonly ColumnName[] = ['status', 'cpu', 'memory', 'disk', 'address', 'host', 'expires']
 const wide: readonly ColumnName[] = [...basic, 'traffic', 'owner', 'type', 'image']

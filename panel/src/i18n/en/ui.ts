@@ -27,6 +27,8 @@ export const ui = {
   'ui.retry': 'Try again',
   'ui.save': 'Save',
   'ui.saved': 'Saved',
+  'ui.sortBy': 'Sort by',
+  'ui.descending': 'Descending order',
   'ui.show': 'Show',
   'ui.shownOnce': 'Copy this now. It won’t be shown again.',
   'ui.time': 'Time',

@@ -28,6 +28,8 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'ui.retry': '重试',
   'ui.save': '保存',
   'ui.saved': '已保存',
+  'ui.sortBy': '排序方式',
+  'ui.descending': '降序',
   'ui.show': '查看',
   'ui.shownOnce': '此内容只显示这一次，请妥善保存。',
   'ui.time': '时间',
