@@ -39,6 +39,7 @@ export const guestSettings = {
   'expiry.when': 'Expires',
   'expiry.hint': 'The guest is stopped on that date. Its data is kept.',
   'expiry.never': 'Never expires',
+  'settings.access': 'Access and boot',
   'danger.title': 'Danger zone',
   'password.reset': 'Reset the password',
   'password.ask': 'Generate a new root password?',

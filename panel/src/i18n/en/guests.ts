@@ -226,6 +226,8 @@ export const guests = {
   'firewall.out': 'Out',
   'firewall.all': 'All protocols',
   'firewall.port': 'Port',
+  'firewall.anyPort': 'Any port',
+  'firewall.anyAddress': 'Any address',
   'firewall.source': 'Remote address or network',
   'firewall.add': 'Add a rule',
   'firewall.preset': 'Use a preset',

@@ -40,6 +40,7 @@ export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'expiry.when': '到期停止',
   'expiry.hint': '到期后实例停止但保留。',
   'expiry.never': '永不到期',
+  'settings.access': '访问与启动',
   'danger.title': '危险操作',
   'password.reset': '重置密码',
   'password.ask': '生成新的 root 密码？',

@@ -226,6 +226,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'firewall.out': '出站',
   'firewall.all': '所有协议',
   'firewall.port': '端口',
+  'firewall.anyPort': '任意端口',
+  'firewall.anyAddress': '任意地址',
   'firewall.source': '对端地址或网段',
   'firewall.add': '添加规则',
   'firewall.preset': '使用预设',
