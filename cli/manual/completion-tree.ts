@@ -3,7 +3,7 @@ import type { Named, Operation } from '../catalog/operation.js'
 import { outputForms } from '../output/print.js'
 import { createProgram } from '../program.js'
 import type { Surroundings } from '../surroundings.js'
-import type { Choice, Level } from './plan-completion.js'
+import type { Choice, Level } from '../completion/plan-completion.js'
 
 /* Derives the data of the completion from the commands when the product is built: creating all commands takes long. */
 
