@@ -130,7 +130,7 @@ describe('changes of guest settings', function () {
     })
   })
 
-  it('keep the former firewall in the journal and in the kernel if the host rejects the new firewall', async () => {
+  it('keep the former firewall in the agent’s journal and in the kernel if the host rejects the new firewall', async () => {
     const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
     const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
     await host.setFirewall(uuid, Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }))

@@ -145,7 +145,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('lets a guest rewrite its full disk during a temporary snapshot', async () => {
+  it('is enough for a guest to overwrite its whole disk during a temporary snapshot', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)

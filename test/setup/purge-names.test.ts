@@ -129,7 +129,7 @@ describe('scripts/down --purge', function () {
     expectPurged(purge())
   })
 
-  it('uses the recorded values if the YAML configuration is in flow style and the programs are missing', () => {
+  it('uses the names that scripts/up recorded if the YAML configuration is in flow style and Berth’s programs are missing', () => {
     writeConfigs({ network: flow })
     writeRecord()
     expectPurged(purge({ root: unbuilt }))

@@ -124,7 +124,7 @@ function settleTemplate({ images }: GuestContext, parsed: CreateRequest): Create
 /** The creation of an imported guest has the id of the import, so that the operator can follow the creation. */
 function checkImport(importId: string, operationId: string): void {
   if (importId !== '' && importId !== operationId)
-    throw invalidField('import_id', 'import_id: must be the id of the operation')
+    throw invalidField('import_id', 'import_id: must be the id of the operation that creates the container')
 }
 
 /** Prepares fields for a request's hash. Omits secrets, and data that a repeat may have in a newer version. */

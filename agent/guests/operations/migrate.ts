@@ -43,7 +43,7 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
           if (generation !== order.generation)
             throw conflict(
               'guest_moving',
-              'the move is outdated: the gateway and this host know different decisions about which host owns the container',
+              'the move is outdated: the gateway and this host disagree about which host owns the container',
             )
         },
       })

@@ -96,7 +96,7 @@ export function migrateRoute(fleet: Fleet): Route {
     audit: 'container.migrate',
     tag: 'Containers',
     summary:
-      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. A running virtual machine is not stopped: its memory is copied, too, and it is paused only briefly. `offline_required` says why this is not possible; `offline` shuts the container down before the copy. If the move fails, the container runs again on its present host',
+      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. A running virtual machine is not stopped: its memory is copied, too, and it is paused only briefly. If this is not possible, the error `offline_required` says why. With `offline`, the container is shut down before the copy. If the move fails, the container runs again on its present host',
     params: ContainerPathSchema,
     body: MigrateBodySchema,
     bodyOptional: true,

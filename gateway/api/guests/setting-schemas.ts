@@ -63,7 +63,7 @@ const mbps = integerWithin(limits.networkMbps, 'Maximum rate in Mbit/s. 0: unlim
 const ioMbps = integerWithin(limits.ioMbps, 'Maximum rate in MB/s. 0: unlimited.')
 const iops = integerWithin(limits.iops, 'Maximum number of I/O operations per second. 0: unlimited.')
 const legacy = (both: string) =>
-  `Deprecated: sets the rate of ${both}. The separate field of a direction takes precedence if it is above 0.`
+  `Deprecated: sets the rate of ${both}. A value above 0 in the field of one direction takes precedence.`
 const legacyMbps = integerWithin(limits.networkMbps, legacy('both directions'))
 const legacyIoMbps = integerWithin(limits.ioMbps, legacy('both reads and writes'))
 

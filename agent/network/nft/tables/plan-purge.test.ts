@@ -135,7 +135,7 @@ describe('the purge of stale connections', () => {
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('can end after the creation if the new mapping is at a different host address', () => {
+    it('does not delay the creation if the new mapping is at a different host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
