@@ -136,8 +136,9 @@ describe('passkeys', () => {
     expect(await remove(), 'after refusals').to.deep.equal([403, 'confirmation_required'])
     expect(await confirm()).to.deep.equal(ok)
     expect(await remove(), 'no app is set up').to.deep.equal([409, 'invalid_state'])
-    const logs = (await gateway.request('GET', `/audit-logs?user=${username}&action=session.confirm`)).body.data
-    expect(logs.map(({ detail, success }: Body) => [detail, success])).to.deep.include(['passkey', true])
+    const logs = (await gateway.request('GET', `/audit-logs?user=${username}&action=session.confirm`)).body
+      .data as Body[]
+    expect(logs.map(({ detail, success }): unknown[] => [detail, success])).to.deep.include(['passkey', true])
     const other = await adminBrowser(gateway, `other${++count}`)
     expect((await session(other)).passkey).to.equal(false)
     expect(await other.answerTo('POST', `${path}/begin`)).to.deep.equal([409, 'invalid_state'])
