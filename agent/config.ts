@@ -85,7 +85,7 @@ export const AgentConfigSchema = Type.Object(
       {
         /** True if the host runs virtual machines, provided that QEMU is installed. */
         enabled: Type.Boolean({ default: true }),
-        /** Seconds after which a virtual machine is killed if it is still running. */
+        /** Seconds from the request to shut down until a virtual machine that still runs is killed. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
         /** CD image with drivers for virtual devices. Windows guests get it in a second drive. Empty: no such drive. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
@@ -140,8 +140,8 @@ export const AgentConfigSchema = Type.Object(
     /** Seconds between two full comparisons of the host with the journal. */
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
     /**
-     * Seconds for which guests are not started after a boot of the host, unless a gateway has compared their owners
-     * earlier. 0: guests are started at once.
+     * Seconds for which guests are not started after a boot of the host. The wait ends early when a gateway has checked
+     * which guests belong to other hosts. 0: guests are started at once.
      */
     owner_check_seconds: Type.Integer({ minimum: 0, maximum: 86400, default: 60 }),
   },

@@ -3,7 +3,7 @@ import { version } from '../shared/version.js'
 import { exitCodes, type ExitCode } from './errors.js'
 import { processSurroundings } from './process.js'
 
-/* Answers what must be fast with little code. The rest of the program takes most of the time of its start. */
+/* Answers `--version` and completions without the rest of the program, because loading it takes most of the time. */
 
 async function run(words: readonly string[]): Promise<ExitCode> {
   const surroundings = processSurroundings(process.env)

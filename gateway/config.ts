@@ -150,7 +150,7 @@ export const GatewayConfigSchema = Type.Object(
       },
       object,
     ),
-    /** How many times each resource of a host may be allocated to guests. 0: without limit. */
+    /** Overcommit ratio of each resource of a host. 0: no limit. */
     placement: Type.Object(
       {
         cpu_ratio: Type.Number({ minimum: 0, maximum: 1000, default: 0 }),

@@ -61,7 +61,7 @@ function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }:
 }
 
 interface Entry {
-  /** One line for each key to which `meaning` applies: its name, limits and default. */
+  /** One line for each key that `meaning` describes, with the key's name, limits and default. */
   readonly keys: string[]
   readonly meaning: string
 }

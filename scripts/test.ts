@@ -65,7 +65,7 @@ function parseArguments(): { parts: string[]; isQuick: boolean; options: Options
   return { parts: isQuick ? others : program.args, isQuick, options: program.opts() }
 }
 
-/** Returns more lanes than CPUs, because most test files spend their time waiting for guests, time limits and disks. */
+/** The default is at most 8 lanes, about two per CPU, because most test files wait. Quick tests get one per CPU. */
 function lanesOf(isQuick: boolean, count: string | undefined): Lanes {
   const processors = availableParallelism()
   const most = isQuick ? processors : Math.min(2 * processors + 1, 8)

@@ -23,7 +23,7 @@ export type SmtpChoice = (typeof smtpChoices)[number]
 /** Maximum number of stored alerts per host. */
 export const keptAlerts = 10_000
 
-/** User in operations and audit logs if the agent stops a guest because of abuse. */
+/** Name of the user in operations and audit logs if the agent itself stops a guest because of abuse. */
 export const securityUser = 'system:security'
 
 /** The action that followed an alert. An empty text means that no action followed. */

@@ -43,7 +43,7 @@ export function countedDiskGb(diskGb: number, snapshotBytes: number): number {
   return diskGb + Math.ceil(snapshotBytes / gib)
 }
 
-/** Returns the allocated part of each resource. A resource of unknown size counts as full. */
+/** Returns the share of each resource that is allocated. If its capacity is unknown, every allocation exceeds it. */
 export function planShares(allocated: Allocation, size: HostSize | undefined): Share[] {
   const share = (used: number, total: number | undefined): number => used / Math.max(total ?? 0, Number.MIN_VALUE)
   return [

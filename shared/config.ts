@@ -8,8 +8,8 @@ import { ConfigError, describeError } from './errors.js'
 const maxConfigBytes = 1024 * 1024
 
 /**
- * Compiles each configuration schema only once. Does not validate the schemas themselves: this needs the schema of
- * schemas, whose compilation takes 50 ms at each start. Optimizing the code of a check takes longer than running it.
+ * Compiles each configuration schema only once. Does not validate the schemas themselves: the compilation of their
+ * meta-schema takes 50 ms at each start. Optimizing the code of a check takes longer than running it.
  */
 const schemas = new Ajv2020({
   useDefaults: true,

@@ -6,7 +6,7 @@ export interface GuardLimits {
   readonly unproven: number
   /** Maximum number of unproven connections from one source (see `sourceOf`). */
   readonly unprovenPerSource: number
-  /** Time in ms after the first packet within which a peer must prove its identity. */
+  /** Time in ms from the acceptance of a connection within which its peer must prove its identity. */
   readonly proveWithinMs: number
 }
 

@@ -1,6 +1,6 @@
 /*
- * Capacity that several callers share. Examples are the consoles of a guest or host, and event streams. No caller can
- * use all of it. A reserve is kept for unlimited callers.
+ * Capacity that several callers share. Examples are the consoles of a guest or host, and event streams. No limited
+ * caller can use all of it. A reserve is kept for unlimited callers.
  */
 
 /** The caller that occupies one console or stream. */

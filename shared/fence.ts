@@ -30,7 +30,7 @@ export function parseFence(text: string): Fence | undefined {
 
 export type FenceVerdict = 'stale' | 'current' | 'newer'
 
-/** Compares an epoch with the highest one that an agent has seen for the same work. 0: the agent has seen no epoch. */
+/** Compares an epoch with `highest`, the highest epoch that an agent has seen for the same work. 0: no epoch so far. */
 export function judgeEpoch(highest: number, epoch: number): FenceVerdict {
   if (epoch < highest) return 'stale'
   return epoch === highest ? 'current' : 'newer'

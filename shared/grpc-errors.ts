@@ -130,7 +130,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // The next epoch exceeds `highest`. Only 12 digits are accepted, so that a faulty agent cannot use up all epochs.
+    // The next lease gets a higher epoch. The limit of 12 digits prevents that a faulty agent uses up all epochs.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

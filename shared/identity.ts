@@ -5,9 +5,9 @@ import { uuidPattern } from './guest-rules.js'
 import { steadyClock } from './steady-clock.js'
 
 /*
- * The identity in a certificate of the private CA. The URI SAN contains the role and, for agents, the host. It is a
- * SPIFFE ID (spiffe.io/docs), which must be the only URI. The DNS SAN contains the role and host again, because TLS
- * checks a DNS name. TLS also checks the chain, and trusts only the private CA.
+ * The identity in a certificate of the private CA. The URI SAN contains the role, and the host of an agent or the move
+ * of a transfer. It is a SPIFFE ID (spiffe.io/docs), which must be the only URI. The DNS SAN repeats the main parts,
+ * because TLS checks a DNS name. TLS also checks the chain, and trusts only the private CA.
  */
 
 export type Role = 'agent' | 'gateway' | 'join' | 'transfer'
@@ -59,7 +59,7 @@ export function identityUri({ role, hostId, transfer }: Identity): string {
   return `spiffe://berth/transfer/${moveId}/${guestUuid}/${fromHostId}/${toHostId}`
 }
 
-/** Returns an agent's or join listener's DNS name. TLS clients check it in the certificate instead of the address. */
+/** Returns the DNS name of an identity. TLS clients check the DNS name of a server instead of its address. */
 export function identityDnsName({ role, hostId, transfer }: Identity): string {
   if (transfer) return `${transfer.moveId}.transfer.berth.internal`
   return role === 'agent' ? `${hostId ?? ''}.agent.berth.internal` : `${role}.berth.internal`

@@ -12,7 +12,7 @@ export interface TargetPolicy {
   readonly setting: string
 }
 
-/** All IPv4 networks without public hosts (IANA's registry of special-purpose addresses). */
+/** IPv4 networks without public hosts (IANA's registry of special-purpose addresses), and Azure's platform address. */
 const refusedIpv4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',

@@ -22,7 +22,7 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A checked mapping. If a first port is 0, the agent chooses the ports, and the last port is 0, too. */
+/** A checked mapping. A range whose first port is 0 also has 0 as its last port: the agent then sets both. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
   /** Number of mapped ports, at least 1. */

@@ -30,7 +30,7 @@ export interface OutputPart {
 export class ProgramOutputReader {
   readonly #head: number[] = []
   #output: OutputNumber = 1
-  /** Bytes of the present record that have not arrived yet. */
+  /** Number of bytes of the present record that have not arrived yet. */
   #left = 0
 
   /** @throws {RangeError} for a record of an unknown output */

@@ -53,7 +53,7 @@ export class SteadyClock {
     return Math.max(this.now(), this.sources.wall())
   }
 
-  /** Returns by how many ms the wall clock is ahead of the steady time. 0: it has not jumped. */
+  /** Returns the wall clock minus the steady time in ms: negative if the clock jumped back, 0 if it did not jump. */
   jumpMs(): number {
     const nowMs = this.now()
     return this.#jump ? this.sources.wall() - nowMs : 0

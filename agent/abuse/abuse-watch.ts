@@ -57,7 +57,7 @@ export class AbuseWatch {
   }
 
   /**
-   * Evaluates all guests now, also if `uuid` is set.
+   * Evaluates all guests, even if `uuid` names a single guest.
    * @param uuid if not empty, the uuid of a guest that must exist
    * @throws {BerthError} `not_found`
    */

@@ -37,7 +37,7 @@ export interface RecordedFlow {
   readonly replyBytes?: number
 }
 
-/** A connection whose first bytes have shown that the guest mines or uses a proxy. */
+/** A connection whose first bytes have shown that the guest mines cryptocurrency or is an open proxy. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'

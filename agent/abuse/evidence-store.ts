@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of recorded flows of all guests. If exceeded, guests above their share lose all flows. */
+/** Maximum number of recorded flows. Above it, guests with more than an equal share lose their observations. */
 const mostRows = 300_000
 
 export class EvidenceStore {

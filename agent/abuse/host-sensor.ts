@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table or replaces an old one. The table contains a chain whose name is the hash of its rules. */
+  /** Creates the nft table, or replaces an outdated one. A chain in the table has the hash of the rules as its name. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** Seconds after which the kernel by default forgets an unanswered flow. `ageMsOf` computes flows' ages from them. */
+/** Seconds after which the kernel by default forgets an unanswered flow, by protocol. See `ageMsOf`. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a sampled packet to its report. Older samples are ignored, because the packet's address may
@@ -182,7 +182,7 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows. Call this before `#lookUp`, because these flows can show new suspects. */
+  /** Reads all unanswered flows. `#lookUp` calls this first, because these flows can show new suspects. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs

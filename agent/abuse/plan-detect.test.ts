@@ -37,7 +37,7 @@ function flows(spread: Spread): RecordedFlow[] {
   })
 }
 
-/** Returns the counts of `looks` evaluations, ten seconds apart until now. @param perSecond increase per second */
+/** Returns the counts of the last `looks` evaluations, ten seconds apart. @param perSecond increase per second */
 function counts(perSecond: Partial<CountRow>, looks = 6): CountRow[] {
   return Array.from({ length: looks }, (_, index) => {
     const grown = Object.fromEntries(Object.entries(perSecond).map(([name, value]) => [name, Number(value) * 10]))

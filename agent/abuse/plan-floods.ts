@@ -4,7 +4,7 @@ import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } fro
 
 /** Minimum fraction of a guest's traffic that goes to one target in a flood. */
 const oneTarget = 0.8
-/** Maximum number of different ports per connection in a flood. With more ports, the guest searches for open ports. */
+/** Maximum ratio of different ports to connections in a flood. A higher ratio indicates a port scan. */
 const manyPorts = 0.5
 /** Minimum duration of a critical flood in seconds: three evaluations, which are about ten seconds apart. */
 const lastingSeconds = 25

@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * A finding continues if its last packet is at most this many seconds old, or at most 1.5 intervals between evaluations
- * if that is longer.
+ * Maximum age in seconds of the last packet of a finding that counts as continuing. If 1.5 intervals between
+ * evaluations are longer, this longer time is the maximum.
  */
 const freshSeconds = 15
 

@@ -62,7 +62,7 @@ export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thre
 const windowSeconds = 20
 const megabit = 125_000
 
-/** Finds services with answers that are much larger than the requests. Attackers can use them to flood a victim. */
+/** Finds services whose answers are much larger than the requests, as in a reflection attack on a victim. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
   const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(

@@ -11,7 +11,7 @@ export interface LargeFile {
   readonly sizeBytes: number
 }
 
-/** Bytes of read-layout.pl's output that are parsed before other work gets a turn. */
+/** Bytes of read-layout.pl's output that are parsed before the parser yields to the event loop. */
 const bytesAtOnce = 256 * 1024
 
 /** Maximum number of attributes of a file. Must equal the one in agent/host/perl/apply-layout.pl. */
@@ -41,7 +41,7 @@ export async function listLargeFiles(layout: string): Promise<LargeFile[] | unde
   return fields.isWhole ? found.files : undefined
 }
 
-/** True if parsing must pause so that other work can run: once in every `bytesAtOnce` bytes. */
+/** True if the parser must yield to the event loop: once in every `bytesAtOnce` bytes. */
 function crosses(start: number, end: number): boolean {
   return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }

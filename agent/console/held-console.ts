@@ -9,8 +9,8 @@ const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
 /**
- * Maximum output that still arrives from a paused terminal: one read, and the header of a record. Unacknowledged output
- * can exceed `windowBytes` by this much.
+ * Maximum bytes of output that still arrive from a paused terminal: one read, and the head of a record
+ * (shared/program-output.ts). Unacknowledged output can exceed `windowBytes` by this much.
  */
 const chunkBytes = 65 * 1024
 const messageBytes = 32 * 1024

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { addInput, type Terminal, type TerminalListener } from '../host/process/pty.js'
 
-/** Time in ms before a connection is closed, so that the program at the socket can read the last input. */
+/** Time in ms from the half-close of a connection to its close, so that the program at the socket reads all input. */
 const lastReadMs = 1000
 
 interface SharedSocket {

@@ -19,7 +19,7 @@ import {
   type KernelUser,
 } from './plan-kernel-record.js'
 
-/** File with the record of all agents on a host. Agents in other network namespaces also use it. */
+/** File with the `KernelRecord` of the host. All agents on the host share it, even in other network namespaces. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**

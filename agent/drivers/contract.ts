@@ -140,7 +140,7 @@ export interface LiveMoves {
   connect(machine: Machine): Promise<Socket>
   /** Gives the prepared guest's disk the content of a snapshot. @param snapshot path of the snapshot's volume */
   adopt(machine: Machine, snapshot: string): Promise<void>
-  /** @throws {BerthError} `memory_not_sent` if the memory has not arrived completely within a few seconds */
+  /** Waits until the memory has arrived. @throws {BerthError} `memory_not_sent` if this takes longer than 30 s */
   confirm(machine: Machine): Promise<void>
 
   /**
@@ -185,7 +185,7 @@ export interface LiveMoves {
  */
 export interface Driver {
   readonly kind: 'lxc' | 'kvm'
-  /** Configured time in ms after which a guest is killed if it is still running. */
+  /** Configured time in ms from the request to shut down until a guest that still runs is killed. */
   readonly stopTimeoutMs: number
 
   describe(): Promise<DriverDescription>

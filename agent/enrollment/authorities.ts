@@ -22,7 +22,7 @@ export async function installAuthorities(identityDir: string, pems: readonly str
   return replaceIdentity(identityDir, { privateKeyPem, certificatePem, caPem, otherAuthorities: [...wanted.values()] })
 }
 
-/** Returns the trusted CA with this fingerprint, or else the CA that issued the host's certificate. Both in PEM. */
+/** Returns the trusted CA (PEM) with this fingerprint, or else the CA that issued the host's certificate. */
 export function findAuthority({ authorities, caPem }: AgentIdentity, fingerprint: string): string {
   return authorities.find((pem) => fingerprintOf(pem) === fingerprint) ?? caPem
 }

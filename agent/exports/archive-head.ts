@@ -14,7 +14,7 @@ export function tarEntry(path: string, content: Buffer, mtime: Date): Buffer {
   return Buffer.concat([header.block!, content, Buffer.alloc(-content.length & (blockBytes - 1))])
 }
 
-/** Compresses the head of an archive. Both formats allow that other compressed data follows. */
+/** Compresses the head of an archive. Further compressed data can follow, because gzip and zstd can be concatenated. */
 export async function compressHead(head: Buffer, compression: Compression): Promise<Buffer> {
   if (compression === 'gzip') return gzipSync(head)
   const maxOutputBytes = 2 * head.length + 1024

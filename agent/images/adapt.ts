@@ -6,8 +6,8 @@ import { CommandError } from '../host/process/process.js'
 import { askedAbout, planAdaptation, planNetwork, type TreeFacts } from './plan-adapt.js'
 
 /**
- * Maximum sizes of files that are read. A changed configuration becomes an argument of a program, and the kernel limits
- * the length of arguments.
+ * Maximum sizes in bytes of files that are read. A changed configuration becomes an argument of a program, and the
+ * kernel limits the length of arguments.
  */
 const largest = { accounts: 1024 ** 2, configuration: 64 * 1024 } as const
 const mostKeys = 32

@@ -4,8 +4,8 @@ import type { Recipe } from './catalog.js'
 import type { SourceLines } from './mirror.js'
 
 /**
- * Plans the command that installs Debian in `target`. The command runs in a separate process namespace whose first
- * process dies with unshare(1). A kill of the started process therefore ends mmdebstrap, apt and dpkg, too.
+ * Plans the command that installs Debian in `target`. The command runs in a new PID namespace, whose first process dies
+ * with unshare(1) (--kill-child). Killing unshare therefore also ends mmdebstrap, apt and dpkg.
  */
 export function planBootstrap(entry: Recipe, target: string, sources: SourceLines): string[] {
   return [

@@ -48,8 +48,8 @@ export async function makeImage(
 }
 
 /**
- * Syncs the whole image, makes it read-only, and then renames it to its final name. The rename is possible because a
- * read-only subvolume can be renamed within its directory.
+ * Makes the image read-only, syncs the file system, and then renames the image to its final name. A read-only
+ * subvolume can be renamed only within its directory.
  */
 export async function publishImage(pool: Pool, work: string, id: string): Promise<void> {
   if (!(await lstat(work)).isDirectory()) throw new Error(`${work} is not a directory`)

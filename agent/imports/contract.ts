@@ -22,7 +22,7 @@ export interface ImportRequest extends ImportChoices {
   readonly container: string
 }
 
-/** A part of the container that the guest gets changed or not at all, and the reason. */
+/** A part of the container that the guest gets in changed form or does not get, and the reason. */
 export interface ImportNote {
   readonly part: string
   readonly reason: string

@@ -7,7 +7,7 @@ import type { ForeignContainer, ForeignMapping, ImportChoices, ImportNote } from
 const gib = 1024 ** 3
 /** Values for containers without a limit. */
 const usual = { vcpuMilli: 1000, ramMb: 1024 } as const
-/** Free space of a disk that is as large as its files need. */
+/** Free space in bytes on a disk whose size is computed from the size of its files. */
 const spareBytes = gib
 /** Assumed ratio of the size of unpacked files to that of their archive. */
 const unpackedRatio = 5

@@ -3,7 +3,7 @@ import type { ImportPlan } from './imports.js'
 
 type Row = readonly [string, string]
 
-/** Describes the plan of an import as two tables: the guest, and what it does not get from the container. */
+/** Describes the plan of an import as two tables: the guest, and the parts of the container that it does not get. */
 export function planTable({ name, spec, notes, source, usedBytes }: Omit<ImportPlan, never>): string {
   const { limits, portMappings, devices, start } = spec
   const guest: Row[] = [

@@ -119,7 +119,7 @@ async function readConfig(path: string): Promise<unknown> {
   }
 }
 
-/** Finds a container's directory in the storage pools. Pools of block devices have it only while the container runs. */
+/** Finds a container's directory in the storage pools. Block device pools mount it only while the container runs. */
 async function findPooled(container: string, { pools }: LxdPlaces): Promise<string | undefined> {
   for (const directory of pools)
     for (const pool of await readdir(directory).catch(() => [])) {

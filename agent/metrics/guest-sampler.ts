@@ -50,7 +50,7 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** By uuid: disk usages that `freshUsage` has read since the last read of all disks. */
+  /** Disk usages by the guest's uuid, as read by `freshUsage` since the last read of all disks. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   readonly #sampling = new Coalescer(() => this.#sampleAll())
@@ -139,7 +139,7 @@ export class GuestSampler {
     for (const [uuid, pid] of this.#pids) {
       const record = this.context.store.find(uuid)
       if (record) await this.#sampleGuest(record, pid)
-      // Drivers read kernel files synchronously. Other requests are therefore served between two guests.
+      // Drivers read kernel files synchronously, which blocks the event loop. This wait lets other requests run.
       await nextTurn()
     }
   }

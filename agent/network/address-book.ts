@@ -99,12 +99,12 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Sets guests' addresses on the host, one family even if the other one fails. @throws the first failure */
+  /** Sets guests' addresses on the host. If one family fails, the other is still set. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
       this.#ipv4.ensure(places),
-      // Without IPv6 in the kernel, no IPv6 address can be set.
+      // Skips IPv6 if the kernel does not support it.
       findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
     ])
     this.#contested.keep(places)

@@ -67,10 +67,10 @@ export interface Network {
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /**
-   * Finds the public IPv4 addresses of an arriving guest that stay, because its present host and this one serve the same
+   * Finds the public IPv4 addresses that an arriving guest keeps, because its source host and this one serve the same
    * shared pool. Changes nothing.
-   * @param others shared pools of the present host
-   * @returns the addresses, each with its place on this host
+   * @param others shared pools of the source host
+   * @returns the addresses, each with its interface on this host
    */
   keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[]
   /** Returns those of the addresses that are in a shared pool of this host. */
@@ -82,7 +82,7 @@ export interface Network {
   withdraw(guest: GuestNetwork): Promise<void>
   /**
    * Makes the bridge and all guests' networks match the desired state, and removes everything that belongs to no guest.
-   * If the array is the same as in the previous call, unchanged rules are not planned again.
+   * Pass the same array object as before if no guest has changed. Unchanged rules are then not planned again.
    * @returns the repairs, including those of earlier calls that failed
    * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */

@@ -96,7 +96,7 @@ export class OperationStore {
     const { db } = changes
     this.removed = new RemovedOperations(db)
     this.#byId = db.prepare('SELECT * FROM operations WHERE id = ?')
-    // The rowid gives the order of submission. Times do not, because clocks can be set back.
+    // The rowid shows the order of submission. Times are not reliable, because clocks can be set back.
     this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
     this.#open = db.prepare(
       `SELECT id, action, subject_kind, subject_id, status FROM operations WHERE status IN ('pending', 'running')

@@ -33,7 +33,7 @@ export class RemovedOperations {
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)
-    // The downtime is missing in records that an older version of the agent has removed.
+    // Records of operations that an older agent removed have no `downtimeMs`.
     const record = row && { downtimeMs: 0, ...(JSON.parse(row.record) as Omit<OperationRecord, 'downtimeMs'>) }
     return record && { record, requestHash: row.request_hash }
   }

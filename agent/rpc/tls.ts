@@ -131,7 +131,7 @@ type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
  * Returns an interceptor that checks the peer of each call. A call gets UNAUTHENTICATED if its peer is not the gateway,
- * or if the peer's certificate expires during a stream.
+ * or if the peer's certificate expires or is revoked during a stream.
  */
 function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

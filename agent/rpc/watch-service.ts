@@ -92,7 +92,7 @@ class WatchStream {
     this.#firstUnsent.clear()
   }
 
-  /** Sends past changes and begins to listen. Does both synchronously, so that no change is missed in between. */
+  /** Sends the state that the watcher lacks. `open` already listens for changes, so that no change is missed. */
   #catchUp(): void {
     const { changes } = this.source
     const { epoch, revision } = this.call.request

@@ -135,7 +135,7 @@ export class Changes {
     }
   }
 
-  /** Notifies all listeners in the order of the changes, even if a listener makes another change during this. */
+  /** Notifies all listeners in the order of the changes, even if a listener makes another change meanwhile. */
   #tell(): void {
     if (this.#telling) return
     this.#telling = true

@@ -15,7 +15,7 @@ export type { Database } from 'better-sqlite3'
 /**
  * Opens the journal, and creates or migrates it.
  * @param options.version version to which an older journal is migrated; for tests of migrations
- * @throws {BerthError} `journal_damaged`, also for a journal of a newer version of this program
+ * @throws {BerthError} `journal_damaged`; another error if the journal needs a newer version of this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   if (path === ':memory:') return prepare(new Database(path), version)
@@ -103,14 +103,14 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Stores the oldest version whose programs can use this journal. The next migration removes the stored value. */
+/** Stores the oldest journal version whose agents can use this journal. A later migration makes the value invalid. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)
     db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('readable_since', ?)").run(note)
 }
 
-/** Returns the oldest version whose programs can use a journal of this version. */
+/** Returns the oldest journal version whose agents can use this journal. Default: the version of this journal. */
 function readReadableSince(db: Database.Database, version: number): number {
   const [about, since] = (readNote(db) ?? '').split(' ').map(Number)
   return about === version && since !== undefined && since > 0 ? since : version

@@ -19,7 +19,7 @@ export function checkFree(pool: PoolCapacity, options: { readonly field?: string
   if (isFull(pool)) throw exhausted(`the storage pool of the host is full: ${describeFree(pool)}`, options)
 }
 
-/** Checks that the pool is not full. For data of unknown size. @throws {BerthError} `storage_full` */
+/** Checks that the pool is not full before data of unknown size is written. @throws {BerthError} `storage_full` */
 export function refuseFull(pool: PoolCapacity): void {
   if (isFull(pool))
     throw new BerthError('exhausted', 'storage_full', `the storage pool of the host is full: ${describeFree(pool)}`)

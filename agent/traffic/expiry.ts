@@ -1,7 +1,7 @@
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 
-/** A clock that knows whether its time may be wrong. While the time may be wrong, it changes no guest's policy. */
+/** A clock that knows whether its time may be wrong. While it may be wrong, no guest expires and no suspension ends. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
 /** True if the guest's suspension has an end that has passed. False while the clock may be wrong. */
@@ -24,7 +24,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
   }
 }
 
-/** True if the guest has expired. While the clock may be wrong, a guest neither expires nor stops being expired. */
+/** True if the guest has expired. While the clock may be wrong, only a changed expiry time changes the result. */
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs

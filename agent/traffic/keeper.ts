@@ -74,7 +74,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks if guests have expired. Reads the traffic counters, but without any quota only at every third tick. */
+  /** Checks if guests have expired. Reads the traffic counters; if no guest has a quota, only at every third tick. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++
@@ -234,7 +234,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest whose expiry time is still in the future. It was stopped because the clock was wrong. */
+  /** Starts a guest that was stopped as expired because the clock was wrong. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
@@ -267,7 +267,7 @@ interface Look {
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns uuids of guests that are not stopped. A stopped guest gets no packets, although its counters can grow. */
+/** Returns uuids of guests that are not stopped. Counters of a stopped guest can grow, although it receives nothing. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }

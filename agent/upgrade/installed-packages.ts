@@ -23,14 +23,14 @@ export class InstalledPackages implements AgentPackages {
   constructor(private readonly runDir: string) {}
 
   isSupported(): boolean {
-    // On a gateway's own host, the operator upgrades the packages of the gateway and the agent together.
+    // False on a gateway's own host: the operator upgrades the packages of the gateway and the agent together.
     return existsSync(script) && existsSync(join(packages, 'InRelease')) && !existsSync('/usr/lib/berth/gateway')
   }
 
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // During a rollback, the retained packages can already be the packages of the running agent.
+    // During a rollback, the running agent can already have the retained version. It is then no previous version.
     return found === version ? '' : found
   }
 

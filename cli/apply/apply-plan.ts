@@ -20,7 +20,7 @@ export interface Progress {
 interface Job {
   readonly title: string
   readonly result: string
-  /** True to skip the job if an earlier job failed. For example, deletions are then skipped. */
+  /** True to skip the job if a job of an earlier stage failed. Only deletions are skipped. */
   readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }

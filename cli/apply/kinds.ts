@@ -24,7 +24,7 @@ import { firewall, placement } from './network-forms.js'
 
 /**
  * How a field is changed. `initial`: the field is only used for a new guest. `fixed`: it cannot be changed. `item`: the
- * request that changes the object contains it. Other words name the request for a setting of a guest.
+ * request that changes the object contains it. All other values name the request that changes this setting of a guest.
  */
 export type ChangeKind = 'initial' | 'fixed' | 'item' | GuestSetting
 export type GuestSetting = 'limits' | 'labels' | 'expiry' | 'traffic' | 'snapshots' | 'devices' | 'ports' | 'firewall'

@@ -71,7 +71,7 @@ const exceptions: Readonly<Record<string, string>> = {
 
 /**
  * Returns the name of an operation. The noun is the last collection of the path. The verb is the id of the operation
- * without this noun.
+ * without this noun. A list below an object has the names of both collections, such as `guest backups`.
  * @param collections all path segments directly before a parameter, from all operations (see `collectionsOf`)
  */
 export function planName(operation: NamedOperation, collections: ReadonlySet<string>): CommandName {

@@ -33,7 +33,7 @@ function pathBelowApi(path: string): string {
   return `/${path.replace(/^\/?(api\/(v1\/)?)?/, '')}`
 }
 
-/** Returns an answer in another form than JSON unchanged. */
+/** Formats a JSON answer. Returns all other answers unchanged. */
 function formatAnswer(bytes: Uint8Array, jq: string | undefined): string | Uint8Array {
   const value = parseAnswer(bytes)
   return value === undefined ? bytes : filterJson(formatJson(value), jq)

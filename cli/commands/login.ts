@@ -42,7 +42,7 @@ async function store(path: string, name: string, connection: Connection): Promis
   await writeContexts(path, { current: name, contexts: { ...contexts, [name]: connection } })
 }
 
-/** Returns a key by a login in a browser. `undefined`: a key was given, or the gateway offers no such login. */
+/** Returns a key by a login in a browser. `undefined`: the user provides a key, or the gateway offers no such login. */
 async function getByBrowser(
   gateway: Omit<Connection, 'key'>,
   { keyFile, withKey, browser }: LoginOptions,

@@ -100,7 +100,7 @@ interface StreamRun {
   readonly surroundings: Surroundings
 }
 
-/** Writes an answer to a file. It gets its name only when it is complete. */
+/** Writes an answer to a file. The file gets its name only when it is complete. */
 async function runDownload({ client, operation, request, surroundings }: StreamRun, file = '-'): Promise<void> {
   if (file === '-' && surroundings.width !== undefined)
     throw usageError('the result is an archive', `write it to a file: berth ${operation.example} -f FILE`)

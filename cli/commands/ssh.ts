@@ -21,7 +21,7 @@ const sshFailed = 255
 /**
  * Runs ssh and ends with its exit code. For a container, ssh knows the host keys that the gateway reports. They are read
  * again if ssh fails, because the container may have new ones, for example after a reinstallation. A lost connection has
- * the same exit code. Therefore ssh runs again only if it cannot have run the command.
+ * the same exit code. ssh therefore runs again only if the host has other keys: the first ssh then ran no command.
  */
 export async function runSsh({ guest, command, user, options, surroundings }: SshRun): Promise<void> {
   const session = await openSession(surroundings, options)
@@ -39,7 +39,7 @@ export async function runSsh({ guest, command, user, options, surroundings }: Ss
   process.exit(code)
 }
 
-/** Reads the host keys again. @returns true if ssh cannot have accepted the present keys of the guest before */
+/** Reads the host keys again. @returns true if all keys have changed, so that ssh cannot have connected before */
 async function hasNewKeys(keys: HostKeys, session: Session): Promise<boolean> {
   const before = keys.known
   await keys.refresh(session)

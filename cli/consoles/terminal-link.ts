@@ -25,10 +25,10 @@ const frameTooLong = 1009
 const lostConnection = 1006
 /** Default time for which the gateway keeps a terminal after its connection was lost. */
 const keepMs = 120_000
-/** A shorter interruption is not reported, because a message would spoil the screen of a program. */
+/** Interruptions shorter than this time in ms are not reported: a message would spoil the screen of a program. */
 const reportMs = 2000
 const pausesMs = [200, 400, 800, 1200, 2000]
-/** The gateway sends a ping every 25 s. */
+/** Time in ms without data after which a connection counts as lost. The gateway sends a ping every 25 s. */
 const maxSilenceMs = 60_000
 
 interface Ending {

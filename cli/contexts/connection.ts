@@ -11,8 +11,8 @@ const gatewayConfigFile = '/etc/berth/gateway.yaml'
 const defaultLocalUrl = 'http://127.0.0.1:8080'
 
 /**
- * Returns the connection of a command from the first source that exists. The sources are, in this order: the named
- * context; BERTH_URL with BERTH_KEY; the current context; for root, the gateway of this machine.
+ * Returns the connection of a command from the first source that exists: the named context; BERTH_URL with BERTH_KEY;
+ * the context in BERTH_CONTEXT, or else the current one; for root, the gateway of this machine.
  * @param named name of the context from the command line
  * @throws {CliError}
  */

@@ -27,7 +27,7 @@ export type Content =
 const defaultPageSize = 50
 /** Maximum number of characters of the arguments in a question. */
 const maxShown = 1000
-/** Longest time to wait for tasks. Programs end a call after a minute by default. */
+/** Longest time in ms to wait for tasks. By default, programs of assistants end a call after a minute. */
 const maxWaitMs = 45_000
 
 /** @throws {CliError} `usage`, and as `BerthClient.send` */

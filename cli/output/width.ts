@@ -4,7 +4,7 @@ const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u
 const zero = /\p{Mn}|\p{Me}|\u200b|\u200d|\ufe0f/u
 
-/** Most texts contain only such characters, each of which occupies one column. */
+/** Printable ASCII characters, each of which occupies one column. Most texts contain only these. */
 const plain = /^[ -~]*$/
 
 /** Number of columns that a text occupies. */

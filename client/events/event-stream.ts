@@ -8,7 +8,7 @@ export interface BerthEvent {
   readonly id: string
   /** `guest`, `task`, `host`, `usage`, `alert`, `maintenance`, or `ready` and `reset`, which have no type and no data. */
   readonly kind: string
-  /** Such as `task.done`; empty: none. */
+  /** Type of the event, such as `task.done`. Empty: the event has no type. */
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
 }
@@ -27,7 +27,7 @@ export interface EventOptions {
 /** Sends a request, and returns the answer before its body was received. */
 type Open = (request: ClientRequest, maxSilenceMs: number) => Promise<OpenAnswer>
 
-/** The gateway sends something every 15 s. */
+/** Time in ms without data after which a connection counts as lost. The gateway sends something every 15 s. */
 const maxSilenceMs = 45_000
 const firstPauseMs = 1000
 const longestPauseMs = 30_000

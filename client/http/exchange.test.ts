@@ -7,7 +7,7 @@ import { UnexpectedAnswerError, UnreachableError } from './errors.js'
 import { exchange } from './exchange.js'
 
 const request = { method: 'GET', path: '/hosts' }
-/** For steps that must not time out in a test. */
+/** Time limit in ms of steps that must not time out in a test. */
 const longMs = 60_000
 
 describe('a server that does not answer as it should', () => {

@@ -5,7 +5,7 @@ import { planPoll } from './plan-poll.js'
 export interface PollOptions<T> {
   readonly read: () => Promise<T>
   isEnded(state: T): boolean
-  /** Called with each state that is not the end. */
+  /** Called with each state that is not final. */
   show(state: T): void
   /** Longest time to wait; Infinity: no limit. */
   readonly timeoutMs: number
@@ -17,7 +17,7 @@ export interface PollOptions<T> {
 /** Longest time in ms for which temporary errors are ignored, for example while the gateway restarts. */
 const graceMs = 60_000
 
-/** Reads a state until it is the end. @throws the error of `read`; a temporary error is thrown after `graceMs` */
+/** Reads a state until it is final. @throws the error of `read`; a temporary error is thrown after `graceMs` */
 export async function pollUntilEnd<T>(options: PollOptions<T>): Promise<T> {
   const { timeoutMs, signal } = options
   const endMs = performance.now() + timeoutMs

@@ -29,7 +29,7 @@ type BodyOf<Operation> = Operation extends { requestBody?: infer R }
     : never
   : never
 
-/** An object with the property `Name`, optional if `Value` can be undefined. `unknown` if it always is undefined. */
+/** An object with the property `Name`, optional if `Value` can be undefined. `unknown` if `Value` is undefined. */
 type Part<Name extends string, Value> = [Exclude<Value, undefined>] extends [never]
   ? unknown
   : undefined extends Value

@@ -71,8 +71,8 @@ export class AccountStore {
 
   /**
    * Changes an account in one transaction. When the promise resolves, the change is in force at this gateway. At the
-   * other gateways, it is in force before the request is answered, see `Visibility`. If another request changes an
-   * account of this kind at the same time, `plan` runs again.
+   * other gateways, it is in force before the request is answered, see `Visibility`. If another request changes any
+   * account at the same time, `plan` runs again.
    * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `plan`
    */
   async change<K extends AccountKind>(

@@ -101,7 +101,7 @@ export class CliLogins {
     try {
       return { ...login, ...(await create(login)) }
     } catch (error) {
-      // After other errors, the key possibly exists. A repetition of the request then finds it.
+      // Only these errors mean that no key was created. Otherwise, a repetition of the request finds the created key.
       if (error instanceof BerthError && ['forbidden', 'conflict', 'exhausted'].includes(error.kind))
         await this.#change(digest, ({ operationId: _, ...stored }) => ({ ...stored, status: 'pending' }))
       throw error

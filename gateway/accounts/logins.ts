@@ -104,7 +104,7 @@ export class Logins {
   }
 
   /**
-   * Second step of a login: checks the code or recovery code.
+   * Second step of a login: checks the code, recovery code or passkey.
    * @throws {BerthError} `login_expired` if the password is required again, `login_failed`, `rate_limited`,
    * `store_unavailable`
    */
@@ -166,9 +166,9 @@ export class Logins {
   }
 
   /**
-   * Marks a code as used. If two requests use the same code at the same time, only one of them succeeds.
+   * Records the use of a code or passkey. If two requests use it at the same time, only one of them succeeds.
    * @param purpose purpose for which the challenge of a passkey was created
-   * @returns the changed account; `undefined`: the code is wrong
+   * @returns the changed account; `undefined`: the code or passkey is wrong
    */
   async useSecondFactor(account: Account, given: SecondFactor, purpose: Purpose = 'second') {
     if ('passkey' in given) return this.#usePasskey(account, given, purpose)

@@ -36,7 +36,7 @@ export class OwnAccount {
   /**
    * Changes the password and ends all other sessions.
    * @returns the new session of the caller
-   * @throws {BerthError} `invalid_field`, `login_failed`, `rate_limited`
+   * @throws {BerthError} `invalid_field`, `confirmation_failed`, `rate_limited`
    */
   async changePassword(
     session: Session,
@@ -79,7 +79,7 @@ export class OwnAccount {
   /**
    * Completes the set-up of the second factor with its first code. Ends all other sessions.
    * @returns the recovery codes, which are shown only once, and the new session of the caller
-   * @throws {BerthError} `invalid_field` for a wrong code, `invalid_state`, `rate_limited`
+   * @throws {BerthError} `invalid_field` for a wrong code, `invalid_state`, `not_found` if the session has just ended
    */
   async confirmTwoFactor(
     session: Session,

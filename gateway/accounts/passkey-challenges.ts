@@ -18,7 +18,7 @@ interface StoredChallenge {
 
 /**
  * Challenges that browsers sign with a passkey. They are stored under their digest, so that each can be used once, at
- * any gateway. All methods throw BerthError `store_unavailable`.
+ * any gateway. All methods can throw BerthError `store_unavailable`.
  */
 export class PasskeyChallenges {
   constructor(private readonly store: Store) {}

@@ -31,14 +31,14 @@ export function passkeyId({ id }: Pick<PasskeyRecord, 'id'>): string {
   return hash('sha256', id, 'hex').slice(0, 32)
 }
 
-/** Maximum number of challenges per minute to sign from one address, because each takes space in the store. */
+/** Maximum number of challenges that one address gets per minute. Each challenge takes space in the store. */
 const challengesPerMinute = 30
-/** Purposes for which a passkey is enough without a password, so that the device must have verified the user. */
+/** Purposes for which a passkey replaces the password. The device must therefore have verified the user. */
 const withoutPassword: readonly ChallengePurpose[] = ['login', 'confirm']
-/** Maximum size in bytes of a public key. RSA keys of 4096 bits have about 550. */
+/** Maximum size in bytes of a public key. RSA keys of 4096 bits have about 550 bytes. */
 const maxKeyBytes = 1024
 
-/** Creates and checks passkeys. All methods throw BerthError `store_unavailable`. */
+/** Creates and checks passkeys. All methods can throw BerthError `store_unavailable`. */
 export class Passkeys {
   readonly #limit = new RateLimit(perMinute(challengesPerMinute))
 

@@ -3,8 +3,8 @@ import { BerthError } from '../../shared/errors.js'
 
 /**
  * True if, according to the browser, a page of this server sent the request. `Origin` must name this server, with https
- * under TLS, and `Sec-Fetch-Site` must be `same-origin`. `undefined`: both headers are missing, as in requests of
- * programs. Source: https://www.w3.org/TR/fetch-metadata/
+ * under TLS, and `Sec-Fetch-Site` must be `same-origin`. A missing header is ignored. `undefined`: both are missing, as
+ * in requests of programs. Source: https://www.w3.org/TR/fetch-metadata/
  */
 export function isSameSite(headers: IncomingHttpHeaders, secure: boolean): boolean | undefined {
   const { origin, host = '' } = headers

@@ -35,7 +35,7 @@ export interface KnownContainer {
 const maxTargets = 100
 
 /**
- * Backup targets, which all hosts can use. All methods throw BerthError `store_unavailable`.
+ * Backup targets, which all hosts can use. All methods can throw BerthError `store_unavailable`.
  *
  * | key | holds |
  * |---|---|
@@ -73,7 +73,7 @@ export class BackupTargets {
   /**
    * Creates a target.
    * @param id id of the operation; a repeated call with this id returns the same target
-   * @throws {BerthError} `invalid_field`, `missing_field`, `name_conflict`, `quota_exceeded`
+   * @throws {BerthError} `invalid_field`, `missing_field`, `name_conflict`, `resource_exhausted`
    */
   async create(id: string, fields: TargetFields): Promise<TargetRecord> {
     const target = planTarget(id, fields)

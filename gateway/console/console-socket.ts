@@ -47,8 +47,8 @@ export class ConsoleSocket {
   /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
   /**
-   * Number of bytes of output that were passed to the socket. `#written`: bytes that the socket has written to its
-   * connection. `#acknowledged`: bytes that the client has received, according to its messages.
+   * Progress of the output in bytes. `#sent`: passed to the socket. `#written`: written by the socket to its
+   * connection. `#acknowledged`: confirmed by the client.
    */
   #sent = 0
   #written = 0
@@ -200,7 +200,7 @@ export class ConsoleSocket {
     if (frame.type === 'eof') this.#endInput()
   }
 
-  /** Returns a frame's cost in bytes. Input of a program has the minimum cost, because it has a separate limit, too. */
+  /** Returns a frame's cost in bytes for the rate limit. A program's input is limited by `inputWindowBytes` instead. */
   #costOf(frame: ClientFrame): number {
     if (frame.type === 'resize') return resizeCostBytes
     return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes
@@ -256,7 +256,7 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    // A program's socket is always read, because it also carries acknowledgements. The client limits the input.
+    // The socket of a program is read even if its input window is full, because acknowledgements arrive on it, too.
     const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined

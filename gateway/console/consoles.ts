@@ -16,7 +16,7 @@ import { planTime } from './time-limits.js'
 
 /** Maximum number of consoles that a caller may have open to one guest. */
 const mostOfCaller = 5
-/** Limits of open consoles: to one guest (`guestRoom`), and through this gateway (`gatewayRoom`). */
+/** Maximum numbers of open consoles to one guest (`guestRoom`) and through this gateway (`gatewayRoom`). */
 const guestRoom: Room = { most: 10, perShare: 5, reserve: 2 }
 const gatewayRoom: Room = { most: 500, perShare: 100, reserve: 50 }
 const lookEveryMs = 1000

@@ -5,7 +5,7 @@ const longestMs = 12 * 3_600_000
 const idleMs = { ssh: 30 * 60_000, vnc: 60 * 60_000 } as const
 const warnBeforeMs = 60_000
 
-/** Times of an open console from `performance.now()`. */
+/** Kind of an open console, and times at which it was opened and last got input, from `performance.now()`. */
 export interface OpenTimes {
   readonly kind: Grant['kind']
   readonly openedAtMs: number

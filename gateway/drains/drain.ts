@@ -13,7 +13,7 @@ export type DrainMode = (typeof drainModes)[number] | 'evacuate'
 export const drainedGuestStates = ['waiting', 'active', 'done', 'failed', 'skipped'] as const
 export type DrainedGuestState = (typeof drainedGuestStates)[number]
 
-/** `away`: containers leave the host, or are stopped. `back`: these containers return to the host, or are started. */
+/** `away`: containers leave the host, or are stopped. `back`: containers that left or were stopped return or start. */
 export type DrainDirection = 'away' | 'back'
 
 /** A container in a drain, and the result of its move, stop or start. */

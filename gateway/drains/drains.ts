@@ -121,7 +121,7 @@ export class Drains {
 
   /**
    * @param mode mode of a drain that is about to begin. Absent: the host is about to be opened or closed
-   * @throws {BerthError} `drain_running` if this would disturb the present drain of the host
+   * @throws {BerthError} `drain_running` if the host has another drain, which must not be disturbed
    */
   refuseDisturbance(hostId: string, mode?: DrainMode): void {
     refuseSecondDrain(this.find(hostId), mode)
@@ -192,7 +192,7 @@ export class Drains {
       const target = await beginMove(fleet, drain, { guest, taskId, refusedBy })
       if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, { toHostId: target }))
     } catch (error) {
-      // It is not known whether the task has begun. The next check starts it again with the same id.
+      // The task has possibly begun. The next check orders it again with the same id, which cannot start it twice.
       if (error instanceof UnansweredError || isOfStore(error)) return
       const failure = { ...describeFailure(error, drain), retryAtMs: Date.now() + this.#retryMs }
       await this.#change(drain, (old) => failTask(old, taskId, failure))
@@ -215,7 +215,7 @@ export class Drains {
       'could not continue the drains of hosts; trying again later',
     )
 
-  /** Records the result. The event is created from this record. A repeated call changes nothing. */
+  /** Records the result of a drain in the host's record, which creates an event. A repeated call has no effect. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
     const { id, endedAtMs, ...result } = resultOf(drain)
     await fleet.hosts.recordDrain(drain.hostId, { id, endedAtMs, ...result })
@@ -298,7 +298,7 @@ function factsOf({ view }: Fleet, { hostId, mode }: Drain): Omit<DrainFacts, 'is
   return {
     factsOf: (guest) => {
       const facts = guestFacts(view.findGuest(guest.uuid), view.findOperation(guest.taskId)?.operation)
-      // The state of a container on a failed host stays unknown.
+      // A container on a failed host keeps the status `unknown`. An evacuation must not wait for another status.
       return mode === 'evacuate' ? { ...facts, isSettled: true } : facts
     },
     isHostOnline: view.findHost(hostId)?.state === 'online',
@@ -319,7 +319,7 @@ const unsettled: ReadonlySet<string> = new Set([
 ])
 
 function guestFacts(found: GuestView | undefined, task: DrainedGuestFacts['task']): DrainedGuestFacts {
-  // For a deleted container, the status that its agent reports counts: it is being stopped, or is stopped.
+  // `guest.status` also contains the power state of a container that is marked as deleted. `statusOf` would hide it.
   const status = found?.online ? found.guest.status : 'unknown'
   return { hostId: found?.hostId, isSettled: !unsettled.has(status), isStopped: status === 'stopped', task }
 }

@@ -41,7 +41,7 @@ export function planReturn(drain: Drain | undefined): Drain {
   return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
-/** Not equal to `canceled`, because `resume` retries containers with that message. This container has never left. */
+/** Message of a container that needs no return. It differs from `canceled`, whose containers `resume` retries. */
 const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {

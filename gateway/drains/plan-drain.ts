@@ -116,7 +116,7 @@ function settleMoved(drain: Drain, guest: DrainedGuest, facts: DrainFacts): Drai
   return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
 }
 
-/** Records the result of a restore from a backup. A failed one may have left the container on its target. */
+/** Records the result of a restore from a backup. The task decides, because a failed restore can leave a container. */
 function settleRestore(drain: Drain, guest: DrainedGuest, { factsOf, nowMs, retryMs }: DrainFacts): DrainedGuest {
   const { hostId, task } = factsOf(guest)
   if (task && !isEnded(task)) return guest
@@ -155,7 +155,7 @@ function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAt
   if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
   if (task.status === 'canceled')
     return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
-  // The host perhaps reports the new state later, or somebody has changed the container. The container counts as done.
+  // The task has succeeded. The host reports the new state later, or somebody has changed the container since then.
   if (hostId === undefined || drain.mode === 'stop') return { ...guest, state: 'done', message: '' }
   const message = 'the container was moved in the opposite direction meanwhile'
   return failed(drain, guest, { message, retryAtMs, kind: 'final' })

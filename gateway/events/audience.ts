@@ -47,7 +47,7 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** Returns a key that listeners with the same events share. `undefined`: the listener is restricted to containers. */
+/** Returns a cache key, equal for listeners with the same events. `undefined`: a listener restricted to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }

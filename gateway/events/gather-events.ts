@@ -9,7 +9,7 @@ import { encodeEvent, type EventRing, type SentEvent } from './ring.js'
 export interface GatheredEvents {
   readonly bytes: Buffer
   readonly next: number
-  /** True if the ring lacks events that the client has not received. */
+  /** True if some events reached neither this gateway nor the client. The client must then start over. */
   readonly isGap?: boolean
 }
 

@@ -56,14 +56,14 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Collected events to send. Listeners with the same rights and the same next event share an item. */
+  /** Cache of encoded events. Listeners with the same rights and the same next event share an item. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
   #isRecording = false
   #closed = false
   #started: boolean
-  /** The mark of the latest change, and the part number of the next event of this change. */
+  /** The mark of the latest change, and the number of its latest event among the events of this change. */
   #lastMark: ChangeMark | undefined
   #nextPart = 0
   readonly #stops: (() => void)[]
@@ -197,7 +197,7 @@ export class EventHub {
     this.options.journal?.add(entry)
   }
 
-  /** Returns the mark for the next event of a change. The mark contains the number of the event within the change. */
+  /** Numbers the events of one change from 0, and returns the mark for the next of these events. */
   #divide(mark: ChangeMark): EntryMark {
     const isSame = this.#lastMark?.lane === mark.lane && this.#lastMark.revision === mark.revision
     this.#lastMark = mark

@@ -23,7 +23,7 @@ export interface EventSource {
 export interface StreamStart {
   /** Number of the first entry for the client. */
   readonly next: number
-  /** Selects the events that the client lacks. Absent: the client's last event id names no other gateway. */
+  /** Selects the events that the client lacks. Absent: the client has received events only from this gateway. */
   readonly catchUp?: CatchUp | undefined
   /** Event id with which the client can resume at this place. Absent: the id of the entry before `next`. */
   readonly id?: string | undefined

@@ -3,7 +3,7 @@ import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/ch
 /** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
 export type Position = ReadonlyMap<string, number>
 
-/** Position of an entry in its lane. Clients can have only some events of a change, so each event has its own `at`. */
+/** Position of an entry in its lane. A client can have received a part of a change, so each event has its own `at`. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }
@@ -54,7 +54,7 @@ export function includes(position: Position, base: Position): boolean {
   return true
 }
 
-/** False for lanes in which a missed change does not matter, because the next change replaces it. */
+/** True for lanes in which a client may miss no change. False if the next change replaces a missed one. */
 function isLasting(lane: string): boolean {
   const kind = kindOfLane(lane)
   return kind === 'journal' || kind === 'record'

@@ -64,7 +64,7 @@ export class EventRing {
     return this.#next
   }
 
-  /** Number after the last entry that clients may receive. */
+  /** Number of the first entry that clients may not receive yet. */
   get released(): number {
     return this.#released
   }
@@ -74,7 +74,7 @@ export class EventRing {
     return this.#base
   }
 
-  /** Position of a client before the entry `released`. */
+  /** Position of a client that has received all entries before `released`. */
   get latest(): Position {
     return this.#latest
   }

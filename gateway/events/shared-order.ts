@@ -31,7 +31,7 @@ const cached = 32
  * `event-order:EPOCH:SEGMENT` is a list of `OrderEntry` as JSON. EPOCH is the `epoch` of the gateway's `EventRing`.
  */
 export class SharedOrder {
-  /** Number after the last event whose order is stored. `undefined`: nothing is stored, or a write failed. */
+  /** Number of the first entry whose order is not stored yet. `undefined`: nothing is stored, or a write failed. */
   #stored: number | undefined
   /** Epoch of the ring to which `#stored` refers. */
   #epoch = ''

@@ -202,7 +202,7 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  /** @param check called when the new serial number is stored, so that moves accept it; an error ends the renewal */
+  /** @param check called once moves accept the new certificate by its stored serial; an error ends the renewal */
   async #renew(
     host: HostState,
     connection: Pick<RenewalConnection, 'certificates' | 'peer'>,
@@ -263,7 +263,7 @@ export class CertificateKeeper {
   }
 }
 
-/** True for messages of OpenSSL (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID) and Berth, and for codes of Node. */
+/** True if a message of OpenSSL or Berth, or a code of Node, means that a certificate is expired or not valid yet. */
 function isOutsideValidity(problem: string): boolean {
   return /certificate has expired|certificate is not (yet valid|valid yet)|CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/.test(
     problem,

@@ -6,7 +6,7 @@ export interface ChangeMark {
   /** Name ("lane") of the sequence of changes to which `revision` belongs. It begins with the host's id and a slash. */
   readonly lane: string
   readonly revision: number
-  /** True for a change from a complete report of a host. Such a report is not ordered by revision. */
+  /** True for a change from a complete report of a host. Changes with lower revisions can follow in such a report. */
   readonly isPartial?: true
   /** True if this gateway has missed changes that come before this one in the sequence. */
   readonly isGap?: true

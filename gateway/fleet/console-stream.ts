@@ -8,7 +8,7 @@ import type { ConsoleListener, ConsoleStream } from './agent-contract.js'
 /** Message of OpenSSL's error if an agent does not support the protocol. The code of this error varies. */
 const otherVersion = /alert no application protocol/
 
-/** True if a complete report of a host contains the change. Such a report is not in the order of revisions. */
+/** The agent to which a console connects, and the check of its certificate. */
 export interface ConsoleTarget {
   /** TLS options of the connection, including the agent's address. */
   readonly options: ConnectionOptions

@@ -192,7 +192,7 @@ export interface Fleet {
     requests: readonly GuestCreationRequest[],
     attempt: (at: number, place: () => void) => void,
   ): Promise<HeldRoom>
-  /** True if the host is about to get guests that it does not report yet. @throws {BerthError} `store_unavailable` */
+  /** True if room is reserved for guests that the host does not report yet. @throws {BerthError} `store_unavailable` */
   isExpecting(hostId: string): Promise<boolean>
   /** True if the operation is a creation for which an id and a name of the guest have already been reserved. */
   isCreation(operationId: string): Promise<boolean>

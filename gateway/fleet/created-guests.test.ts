@@ -11,7 +11,7 @@ const response = {
   revision,
 }
 
-/** Shows a creation. @param after revision of the host after `check` @returns kinds of the items added to the view */
+/** Shows a creation. @param after the host's revision when `check` returns @returns kinds of items added to the view */
 async function show(after: number): Promise<string[]> {
   const host = { revision: revision - 1 }
   const added: string[] = []

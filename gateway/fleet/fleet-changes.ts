@@ -15,7 +15,7 @@ export type FleetChange =
  */
 export type ChangeListener = (change: FleetChange, hostId: string, mark: ChangeMark | undefined) => void
 
-/** Called when all changes up to a position were passed on, or are known to need no notification. */
+/** Called when listeners have received all changes up to a position, except changes that need no notification. */
 export type PositionListener = (mark: ChangeMark) => void
 
 /** Properties of a host that decide which of its changes are passed to listeners. */
@@ -98,7 +98,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** False if neither the item nor its revision has changed. After its start, an agent sends all its items again. */
+/** False for an item that was sent again without a change, as agents do with all items after their start. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

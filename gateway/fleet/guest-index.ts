@@ -19,7 +19,7 @@ export class GuestIndex {
 
   #version = 0
 
-  /** @param changes get each change of shown data. A guest with a new id is reported as removed and added. */
+  /** @param changes gets each change of shown data; a guest whose id has changed is reported as removed and added */
   constructor(private readonly changes = new FleetChanges()) {}
 
   /** Version of the data that lists of guests show. Each change of this data changes the version. */
@@ -41,7 +41,7 @@ export class GuestIndex {
     const before = host.guests.get(guest.uuid)
     const entry = new GuestEntry(host, guest)
     if (before && sameKeys(before.guest, guest)) return void this.#put(host, entry)
-    // If only the name has changed, listeners get one change, not a removal and an addition.
+    // For a guest that keeps its id but has a new name, listeners get one change instead of a removal and an addition.
     const renamed = before?.guest.id === guest.id ? before : undefined
     if (renamed) this.#remove(host, renamed)
     else if (before) this.#unplace(host, before)
@@ -57,7 +57,7 @@ export class GuestIndex {
     if (before) this.#promote(before.guest)
   }
 
-  /** Hides a guest. Listeners get a change of the host if the host has fenced the guest since its last report. */
+  /** Hides a guest. Listeners get a change of the host if its number of fenced guests changes. */
   #conflict(host: HostState, guest: Guest, reason: string): void {
     const before = host.view
     host.conflicts.set(guest.uuid, { guest, reason })

@@ -159,7 +159,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects the address of a host that is not offline. The server of an offline host can join as a new host. */
+  /** Rejects an address in use, except by an offline host, whose server perhaps joins as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

@@ -8,7 +8,7 @@ import { findNextWindow, type HostWindow } from './host-windows.js'
 import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
-/** The same list for each host without labels, because cached rows compare lists by identity. */
+/** All hosts without labels share this list, because cached rows are only reused if lists are identical objects. */
 const noLabels: readonly string[] = []
 const noWindows: readonly HostWindow[] = []
 
@@ -21,9 +21,9 @@ export class HostState {
   /** Imports that wait for a gateway, by id. */
   readonly imports = new Map<string, GuestImport>()
   readonly alerts = new Map<string, AlertView>()
-  /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
+  /** Guests of this host that are hidden because of a conflict with another guest, with the reason, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** Guests that this host reports although other hosts own them, according to the store, with the reason, by uuid. */
+  /** Guests that this host reports although the store names another owner. By uuid: reason for the conflict. */
   readonly disowned = new Map<string, string>()
   /**
    * Guests that now belong to other hosts, although this host possibly still runs an old copy. By uuid: ownership
@@ -47,7 +47,7 @@ export class HostState {
   revision = 0
   /** The view has all changes up to this revision. `revision` can be higher: a slow stream sends some changes later. */
   shownRevision = 0
-  /** From the host's first report, listeners get only changes above this revision. See `ReportingHost`. */
+  /** Listeners get only those changes in the host's first report whose revision is higher. See `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address of the host, cached because it is shown with each guest. See `readShared`. */

@@ -47,9 +47,9 @@ export class HostStore {
   }
 
   /**
-   * Stores a host's record again if the store has lost it. The record can then have the same name as a newer host,
-   * because a duplicate name is better than a lost host. An older version of the record in the store is replaced only
-   * if the store has no replicas. With replicas, the newer version was never acknowledged.
+   * Stores a host's record again if the store has lost it. The name can then be in use by a newer host, because a
+   * duplicate name is better than a lost host. If the store has an older version of the record, replaces it only
+   * without replicas. With replicas, a version that the store lacks was never acknowledged.
    * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {

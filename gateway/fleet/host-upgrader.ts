@@ -67,7 +67,7 @@ export class HostUpgrader implements HostUpgrades {
   async endSilent(nowMs: number): Promise<void> {
     for (const { id, upgrade, state, description } of this.options.view.hosts()) {
       if (!upgrade || !isSilent(upgrade, nowMs)) continue
-      // The upgrade has succeeded. Only the host's last report was lost, for example when the host restarted.
+      // The host has the new version. Only the script's last report was lost, for example in a restart of the host.
       if (state === 'online' && description?.version === upgrade.to) {
         await this.#end(id, upgrade, { step: 'done', message: '' })
         continue
@@ -101,7 +101,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Restores the former upgrade in the host's record, because another gateway now runs the fleet upgrade. */
+  /** Puts the previous upgrade back into the host's record, because another gateway now runs the fleet upgrade. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

@@ -176,9 +176,9 @@ export class HostWatcher {
     const { event, revision } = message
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('the agent sent the event "reset" in the middle of a stream')
-    // Hosts and metrics have no revision.
+    // Events about the host itself and its metrics have no revision, so they are never outdated.
     if (event.$case === 'host' || event.$case === 'metrics') return this.options.view.apply(host, event)
-    // Skips changes that the fleet view already contains from the former stream or the complete state.
+    // The fleet view already contains this change, from an earlier stream or from the complete state.
     if (epoch === host.epoch && revision <= host.revision) return
     const isNews = isGuestNews(host, event)
     this.options.view.apply(host, event, { lane: journalLane(host.record.id, epoch), revision })
@@ -194,7 +194,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // A failed attempt to replace a working connection is not repeated here. The caller of `refresh` tries again later.
+    // While a live session or another attempt exists, nothing is repeated here: the caller of `refresh` does it later.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 
@@ -202,7 +202,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // A late timer means that this process was paused and could not reconnect. The time limit then begins again.
+      // If the timer is late, this process was paused and could not reconnect. The time limit then begins again.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)

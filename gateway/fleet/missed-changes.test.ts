@@ -21,9 +21,8 @@ const guest = (id: number, revision: number): Guest =>
 const task = (id: string, revision: number): Operation => Operation.fromPartial({ id, status: 'done', revision })
 
 /**
- * Returns which changes of a host's first report are passed to listeners. The stored guests have their ids as
- * revisions. The result must not depend on whether the report contains the stored object of the unchanged guest or an
- * equal one.
+ * Returns which changes of a host's first report are passed to listeners. The revision of each stored guest is its id.
+ * The result must be the same if the unchanged guest in the report is the stored object (`reuses`) or a copy.
  */
 function missed(epoch: string | undefined, revision: number): string[] {
   const [fresh, reused] = [false, true].map((reuses) => report(epoch, revision, reuses)) as [string[], string[]]

@@ -47,7 +47,7 @@ export class ReportedGuests {
   }
 }
 
-/** True if the view shows exactly this guest from the store, and listeners need no notification. */
+/** True if the view already shows this guest, as read from the store, and listeners need no notification. */
 function isShownAndTold({ guests, newsAfter = Infinity }: HostState, guest: Guest): boolean {
   return guests.get(guest.uuid)?.guest === guest && guest.revision <= newsAfter
 }

@@ -4,8 +4,8 @@ import type { HostView } from './contract.js'
 import { cannotCreateFromBackup, cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that requests can require with `requireFeature`. The excluded features are checked elsewhere, or need no
- * check: agents without `fence` ignore fences, and the usage of agents without `list-usage` is unknown.
+ * Features that requests can require with `requireFeature`. Other code checks most of the excluded features. Two of
+ * them need no check: agents without `fence` ignore fences, and without `list-usage`, usage is shown as unknown.
  */
 type RequiredFeature = Exclude<
   AgentFeature,

@@ -2,8 +2,8 @@ import type { Guest, SharedPool } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { FleetView } from './contract.js'
 
 /**
- * Returns the shared pools from which a guest may keep its public IPv4 addresses when it leaves a host. Empty if a guest
- * of another host has one of these addresses: then the host that is left reports addresses that it does not own.
+ * Returns the shared pools from which a guest may keep its public IPv4 addresses when it leaves the host `hostId`.
+ * Empty if a guest on another host has one of these addresses, because `hostId` then reports addresses of others.
  */
 export function sharedPoolsOf(view: FleetView, hostId: string, guest: Guest): SharedPool[] {
   const pools = view.findHost(hostId)?.description?.sharedPools ?? []

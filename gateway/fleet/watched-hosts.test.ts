@@ -12,7 +12,7 @@ const recordOf = (id: string, version = 1): HostRecord => ({
   ...{ serials: [], certificateNotAfterMs: 0 },
 })
 
-/** The tests decide when the store reports changes. The store never finishes its attempt to write lost hosts again. */
+/** The fake store reports changes only through `reportChange`. Its `restore` of lost hosts never resolves. */
 describe('the hosts of a gateway after the store has lost them', () => {
   let list: HostList
   let restored: string[]

@@ -48,7 +48,7 @@ export class WatchedHosts {
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
-  /** Monotonic time in ms when this gateway began to serve clients. For a short time after, callers wait for hosts. */
+  /** Monotonic time in ms when this gateway began to serve clients. Callers wait for hosts until `returnMs` later. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
@@ -140,7 +140,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // Meanwhile, the former host of a moved guest can report that the guest has left. The view then lacks the guest.
+    // During this wait, the view can lose a moved guest, because its former host reports that the guest has left.
     if (!find()) await this.#expectedHosts()
   }
 

@@ -16,7 +16,7 @@ export interface GatewayRecord {
   readonly joinedAtMs: number
   /** SHA-256 of the public key with which the gateway joined. "": the gateway did not join with a token. */
   readonly keyDigest: string
-  /** Version of the gateway at its last start. Before its first start, this field and the next two are empty. */
+  /** Version of the gateway at its last start. "" before the first start, when the next two fields are empty, too. */
   readonly version: string
   /** Address of the gateway's join endpoint, as host:port. */
   readonly joinAddress: string

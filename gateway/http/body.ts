@@ -51,7 +51,7 @@ export function parseBody(
 }
 
 /**
- * Parses an optional body. Ignores its type. A body that is not an object counts as absent.
+ * Parses an optional body, whatever its Content-Type. A body that is not a JSON object counts as absent.
  * @throws {BerthError} `invalid_json` if the object is nested too deeply
  */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {

@@ -5,7 +5,7 @@ import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 import { refuseBlocked } from './sub-user.js'
 
-/* Restricts callers that may access only some guests. For them, all other guests seem not to exist. */
+/* Restricts callers that may access only some guests. They get `not_found` for all other guests. */
 
 /** @throws {BerthError} `insufficient_scope` if the route refuses callers that are restricted to some guests */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {

@@ -12,7 +12,7 @@ export interface ConnectionsParts {
   readonly guard: ConnectionGuard
 }
 
-/** Time limit in ms for the last answers on a connection after `detach`. All answers except streams take less time. */
+/** Time limit in ms for the last answers on a connection after `detach`. Only streams can exceed it. */
 const answersWithinMs = 180_000
 /** Time in ms after `close` in which a connection that has sent nothing yet can still send its first request. */
 const firstRequestMs = 1000

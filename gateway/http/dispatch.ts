@@ -77,7 +77,7 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
   }
 }
 
-/** Finds the caller. Public routes reject changes by other sites, which could log the browser in to another account. */
+/** Finds the caller. On public routes, rejects changes by pages of other sites, such as a login to another account. */
 async function callerOf(
   { scope, method }: Route,
   authenticator: Authenticator,

@@ -25,7 +25,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // The operator of a TLS proxy in front of the gateway decides about this header.
+  // `sendReply` adds this header to answers over TLS (see `Tls.hsts`), or a proxy in front of the gateway adds it.
   strictTransportSecurity: false,
 })
 

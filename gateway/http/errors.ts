@@ -29,7 +29,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   agent_error: 502,
 }
 
-/** HTTP status of codes without an entry in `statusByCode`. Codes without an entry in either map get 400. */
+/** Statuses that follow from the kinds of errors, for the OpenAPI document, which knows only codes. Default: 400. */
 const statusOfOthers: Readonly<Record<string, number>> = {
   ...Object.fromEntries(
     ['unauthorized', 'key_disabled', 'key_expired', 'login_failed', 'login_expired'].map((code) => [code, 401]),

@@ -19,7 +19,7 @@ export interface Exchange {
   /** Name of the caller for the log. Empty: not known yet. */
   user: string
   reply: Reply | undefined
-  /** State of the caller's limit, for the headers of the answer. */
+  /** State of the caller's request limit, for the headers of the answer. */
   rate: RateState | undefined
   /** The error that was thrown, for the log. */
   error: unknown

@@ -21,7 +21,7 @@ export async function jsonListAnswer<Item>(
 ): Promise<Answer<never>> {
   if (items.length > fewRows) return listOfPieces(await inSlices(writePieces(items, jsonOf)), total)
   const text = envelopeAround(`[${items.map(jsonOf).join(',')}]`)
-  // A short string is sent with the headers in one write. A long string is encoded only once.
+  // Node sends a short string and the headers in one write. A long string becomes a buffer, to be encoded only once.
   const body = text.length > longBody ? Buffer.from(text) : text
   return { prepared: { body, etag: etagOf(body) }, headers: countHeader(total) }
 }

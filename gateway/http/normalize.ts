@@ -128,7 +128,7 @@ function saysNothing(schema: Schema, value: unknown): boolean {
   return value === '' || (schema.type === 'string' && value.trim() === '')
 }
 
-/** True if whitespace and empty text are meaningful, as in notes and passwords. */
+/** True if whitespace and empty text are values, as in notes and passwords. False if such text counts as absent. */
 function keepsBlanks({ type, trim, format, enum: words }: Schema): boolean {
   return type === 'string' && !trim && format === undefined && words === undefined
 }
@@ -162,7 +162,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if an entry names nothing. A text can contain several entries, separated by commas: `[","]` names nothing. */
+/** True if an entry is blank. A text can contain several entries, separated by commas: in `[","]`, all are blank. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
@@ -171,8 +171,8 @@ function listReader({ items = {}, keepsEntries: keepsAll = false }: Schema, mode
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP can send an empty list as `{}`. For a list of objects, a change rejects `{}`, because it would delete all
-    // entries.
+    // PHP can send an empty list as `{}`. A change must not accept `{}` as an empty list of objects, because it would
+    // delete all entries.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list

@@ -59,7 +59,7 @@ function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   return { name, description }
 }
 
-/** Sentences for the words that a route can have instead of a scope. Each of these words names a kind of caller. */
+/** Sentences for values of `Route.scope` that name a kind of caller instead of a scope. */
 const callers: Readonly<Record<string, string>> = {
   any: 'Available to any valid caller.',
   session: 'Available to logged-in accounts, not to API keys.',

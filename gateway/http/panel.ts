@@ -22,7 +22,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // The TLS listener, or a proxy in front of the gateway, sets this header.
+  // `sendReply` adds this header to answers over TLS (see `Tls.hsts`), or a proxy in front of the gateway adds it.
   strictTransportSecurity: false,
 })
 

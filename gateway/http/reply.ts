@@ -83,7 +83,7 @@ export function sendReply(response: ServerResponse, reply: Reply, about: About, 
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)
   reply.unused?.()
-  // For HEAD, Node omits the body.
+  // HEAD needs no check here, because Node omits the body.
   if (bodiless) return void response.end()
   sendBody(response, reply, drained)
 }

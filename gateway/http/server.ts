@@ -22,7 +22,7 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Common proxies close idle connections earlier, so the gateway never closes one just as a proxy sends a request.
+  // Longer than in common proxies. If the gateway closed a connection first, a request of the proxy could be lost.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }

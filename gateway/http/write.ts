@@ -7,7 +7,7 @@ import type { AccessControl, AuditOutcome, Idempotency, IdempotencyClaim, Stored
 import type { Reply } from './reply.js'
 import { bodyLength, bodyText } from './reply-body.js'
 
-/** A validated request that changes something, or a POST that only reads and is not audited. */
+/** A validated request that makes a change, or a POST that only reads. The latter is not audited. */
 export interface Write {
   readonly method: string
   /** Path of the request without the version prefix. */
@@ -150,7 +150,7 @@ export function failedHandling(
 function describeFailure({ status, code }: ErrorReply, error: unknown): string {
   // The agent has not answered, but has possibly received the operation.
   if (status === 504) return `${outcomeUnknown}: ${code}`
-  // Causes are omitted, because they mention internals, which only the log may contain.
+  // The causes of the error are omitted, because only the log may contain internal details.
   const own = error instanceof Error ? error.message : ''
   return status >= 500 ? code : `${code}: ${own.slice(0, 200)}`
 }

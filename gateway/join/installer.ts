@@ -49,7 +49,7 @@ export interface InstallAnswer {
   readonly status: 'pending' | 'online' | 'offline'
   /** Address as host:port at which the gateway connects to the agent. "": not known yet. */
   readonly address: string
-  /** Version that the agent reported when the gateway last reached it. "": the gateway never reached the agent. */
+  /** Version that the agent last reported to the gateway. "": the gateway was never connected to the agent. */
   readonly version: string
 }
 

@@ -81,7 +81,7 @@ export class JoinServer {
     Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
-    // One request per connection, because a client's second request must not be handled before those of other clients.
+    // With one request per connection, a client cannot delay others by pipelining requests.
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) =>

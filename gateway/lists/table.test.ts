@@ -212,7 +212,7 @@ class MovingLab {
   }
 }
 
-/** Fakes a clock so fast that every step of the table's work gets its own turn of the event loop. */
+/** Runs `run` with a fast clock, so that each step of the table's work gets its own turn of the event loop. */
 async function inShortSlices(run: () => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance)
   let late = 0

@@ -230,7 +230,7 @@ class CachedResult<Item, Name extends string> implements QueryResult<Item> {
     return this.#completion
   }
 
-  /** Adds all matching items in steps. Between two steps, even the last item of the previous step can be removed. */
+  /** Adds all matching items in steps. `passed` can be removed between two steps; `after` then still works. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

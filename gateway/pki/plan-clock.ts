@@ -21,11 +21,11 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // The host's clock agrees with the gateway's clock, which is therefore right. If the gateway's clock has jumped, this
-  // system was suspended. If the last certificate was issued in the future, the clock was wrong at that time.
+  // The host's clock agrees, so the gateway's clock is right. A jump means that this system was suspended. A future
+  // `lastIssuedMs` means that the clock was wrong at that time.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // If the store's clock agrees with the gateway's, the last certificate must not block renewals for long.
+  // `lastIssuedMs` counts only without the store's time. Otherwise, one wrong time could block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

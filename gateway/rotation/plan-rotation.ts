@@ -11,7 +11,7 @@ import {
 /** The next step of a host: it must trust exactly these CAs, or needs a certificate of the new CA. */
 export type HostStep = { readonly kind: 'trust'; readonly fingerprints: readonly string[] } | { readonly kind: 'renew' }
 
-/** Plans the next state of a rotation. Returns the same rotation if it must wait. */
+/** Plans the next state of a rotation. Returns `rotation` itself if its state stays the same. */
 export function planRotation(rotation: Rotation, facts: RotationFacts): Rotation {
   const isWaiting =
     hostsAwaited(rotation, facts.hosts).length > 0 || gatewaysAwaited(rotation, facts.gateways).length > 0
@@ -44,7 +44,7 @@ export function hostsMissing(rotation: Rotation, hosts: readonly RotationHost[])
 function hasConfirmed({ state, to }: Rotation, { issuer, trusted = [], upgrading }: RotationHost): boolean {
   if (state === 'distributing') return trusted.includes(to)
   const isReissued = issuer === to && trusted.includes(to)
-  // Waits for upgrades, because they download from the join endpoint, whose CA changes when the rotation ends.
+  // The end of the rotation changes the CA of the join endpoint, from which running upgrades download.
   return state === 'ending' ? isReissued && trusted.length === 1 : isReissued && !upgrading
 }
 

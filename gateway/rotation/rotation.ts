@@ -67,9 +67,9 @@ export interface FleetRotation {
   readonly authority: Pick<FleetAuthority, 'first' | 'next'>
   /** The gateway that holds this lease advances the rotation. */
   readonly lease: Lease
-  /** The last rotation; null: none yet. Reading it throws `store_unavailable` until the store has been read. */
+  /** The last rotation; null: there was no rotation. Throws `store_unavailable` until the store has been read. */
   readonly current: Rotation | null
-  /** Like `current`, but never throws. undefined: no rotation yet, or the store has not been read. */
+  /** Like `current`, but never throws. undefined: there was no rotation, or the store could not be read yet. */
   readonly known: Rotation | undefined
   facts(): RotationFacts
   /**

@@ -47,7 +47,7 @@ function readChunks(file: Buffer): Chunk[] {
   const chunks: Chunk[] = []
   for (let at = signature.length; at < file.length; at += chunks.at(-1)!.whole.length) chunks.push(readChunk(file, at))
   if (chunks[0]?.type !== 'IHDR' || chunks.at(-1)?.type !== 'IEND') throw damaged()
-  // With a second header, programs could read the size from another header than this check.
+  // A second IHDR or IEND is refused, because other programs could read a size that is not checked here.
   if (chunks.filter(({ type }) => ['IHDR', 'IEND'].includes(type)).length > 2) throw damaged()
   return chunks
 }

@@ -13,7 +13,7 @@ export class DescriptorStore {
   /** @param notifySocket address of systemd's socket, from NOTIFY_SOCKET */
   constructor(private readonly notifySocket: string) {}
 
-  /** Stores a copy of the server's listening socket. @throws {Error} with the error output of the Perl program */
+  /** Stores a copy of the server's listening socket. @throws {Error} with the error output of `program` */
   store(name: string, server: Server): Promise<void> {
     // Node has no public property for the descriptor of a server.
     const { fd } = (server as unknown as { readonly _handle: { readonly fd: number } })._handle
@@ -25,7 +25,7 @@ export class DescriptorStore {
     return this.#run(['remove', name])
   }
 
-  /** Runs the Perl program `program`. @param passed descriptors that it inherits under the numbers 3, 4 and so on */
+  /** Runs the Perl script `program`. @param passed descriptors that the script inherits as 3, 4 and so on */
   async #run(words: readonly string[], passed: readonly number[] = []): Promise<void> {
     const child = spawn('/usr/bin/perl', [program, ...words], {
       stdio: ['ignore', 'ignore', 'pipe', ...passed],

@@ -29,7 +29,7 @@ export class ListeningSockets {
 
   private constructor(
     private readonly store: DescriptorStore,
-    /** Descriptors, by name, of sockets from before the restart that no server has taken over. */
+    /** Sockets from before the restart that no server has taken over yet: descriptors by name. */
     private readonly inherited: Map<string, number>,
     private readonly log: Logger,
   ) {

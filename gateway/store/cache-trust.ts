@@ -2,14 +2,14 @@ import { SingleFlight } from '../../shared/async/single-flight.js'
 import { storeUnreachable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
-/** Time limit in ms for one request to Redis, which includes applying the changes of other gateways. */
+/** Time limit in ms for a PING to Redis and for applying the changes that Redis reports before its answer. */
 const renewTimeoutMs = 10_000
-/** Maximum number of these requests. If none is fast enough, the caches are not used. */
+/** Maximum number of PINGs for one `ensure`. It fails if each answer is too old when its changes are applied. */
 const trustAttempts = 3
 
 export interface CacheTrustOptions {
   /**
-   * Sends a PING. Redis answers after it has told this gateway about all changes that it acknowledged to any client.
+   * Sends a PING. Before its answer, Redis reports to this gateway all changes that it acknowledged to any client.
    * @param serves true if the answer allows this gateway to use its caches
    */
   readonly exchange: (serves: boolean) => Promise<void>

@@ -157,7 +157,7 @@ export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T
   }
 }
 
-/** Error replies that mean that the server cannot process any command at present. */
+/** Error replies whose reason is not the command itself, for example full memory or a missing permission. */
 const unavailableReply =
   /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
 

@@ -29,7 +29,7 @@ export class StoredDocument<T> {
   constructor(private readonly options: DocumentOptions<T>) {
     const { store, name } = options
     this.#key = store.key(name)
-    // The listener also gets other keys if their names begin with the name of this key.
+    // `onInvalidate` takes a prefix. Other keys that begin with this key are therefore ignored here.
     store.onInvalidate(this.#key, (key) => (key === null || key === this.#key ? this.#reload() : undefined))
     store.on('up', () => this.#reload(true))
   }

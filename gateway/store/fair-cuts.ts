@@ -26,8 +26,8 @@ export function planCuts(shares: readonly Share[], excess: number): Map<string, 
 }
 
 /**
- * Removes `excess` entries by reducing the largest counts to one common number. If the excess cannot be divided evenly,
- * the first of these counts lose one more entry.
+ * Plans the removal of `excess` entries by reducing the largest counts to one common number. If the excess cannot be
+ * divided evenly, some of these counts lose one more entry. @returns removed entries by name
  */
 function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
   const sorted = [...counts].sort((a, b) => b[1] - a[1])

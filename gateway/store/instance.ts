@@ -76,7 +76,7 @@ function thisProcess(): ProcessName {
   return { place: `${boot} ${namespace}`, pid: process.pid, startTicks: readStartTicks(process.pid) ?? '' }
 }
 
-/** True if the process still runs. @returns undefined if it ran on another host or in another pid namespace */
+/** True if the process with this id still runs. undefined: it belongs to another host or another pid namespace. */
 export function isAliveHere(id: string): boolean | undefined {
   const [place, pid, startTicks] = id.split('/')
   if (place !== thisProcess().place) return undefined

@@ -12,7 +12,7 @@ export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
   #epoch: number | undefined
-  /** True if the last attempt to take the lease got no answer. The store has possibly executed this attempt. */
+  /** True after an attempt to take the lease without an answer, which the store has possibly executed. */
   #isUnsure = false
   #above = 0
 

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { distrustMs, isVisible, planAnswers } from './plan-visibility.js'
 
 const nowMs = 10_000
-/** Monotonic time of the connection to the store. Every other gateway has sent a message since then. */
+/** Value of `connectedMs` so long ago that every other serving gateway has sent a message since then. */
 const long = 0
 
 describe('the required answers of other gateways to a write', () => {

@@ -20,7 +20,7 @@ export interface KnownGateways {
 export interface AnswersNeeded {
   /** Ids of gateways that must answer. */
   readonly from: readonly string[]
-  /** Minimum number of answers. It exceeds the number of ids in `from` if unknown gateways can use their caches. */
+  /** Minimum number of answers, if gateways that are not in `from` can use their caches. 0: `from` is complete. */
   readonly count: number
   /** End of the wait in monotonic ms. A gateway that has not answered by then no longer uses older data. */
   readonly untilMs: number

@@ -57,7 +57,7 @@ interface StoredGateways {
 }
 
 /**
- * Throws an error if the store belongs to a fleet with other gateways, or to a fleet that removed this gateway.
+ * Throws an error if other gateways use the store, or the fleet of the store has removed this gateway.
  * @param document the list of gateways (gateway/gateways/gateways.ts), as it is stored
  */
 function checkAlone(document: string | null, ownId: string | undefined): void {

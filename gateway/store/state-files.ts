@@ -33,7 +33,7 @@ export function checkStateComplete(directory: string): void {
   refuseInterruptedJoin(directory)
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // Before the first start, at most the administrator's key exists. The other files are then missing, but not lost.
+  // Only the administrator's key can exist before the first start. Files that are missing then are not lost.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

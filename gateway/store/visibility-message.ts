@@ -19,8 +19,8 @@ const MessageSchema = Type.Union([
 ])
 
 /**
- * `serving`: this gateway may use its caches now. `leaving`: it no longer uses its caches. `question`: have the other
- * gateways applied all changes reported before this message, and do they show these revisions? `answer`: yes.
+ * `serving`: the sender may use its caches now. `leaving`: it no longer uses its caches. `question`: the others must
+ * answer when they have applied all changes reported before it and show the revisions `shown`. `answer`: they do.
  */
 export type Message = Static<typeof MessageSchema>
 export type Question = Extract<Message, { readonly kind: 'question' }>

@@ -13,7 +13,7 @@ class TestGateway {
   applied = (): Promise<void> => Promise.resolve()
 
   readonly visibility = new Visibility({
-    // As in `Store`, the exception is thrown synchronously.
+    // Like `Store`, this function throws synchronously without a connection.
     publish: (message) => {
       if (!this.isConnected) throw new Error('no connection')
       this.published.push(JSON.parse(message))

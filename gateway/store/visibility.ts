@@ -7,7 +7,7 @@ import { parseMessage, type HostRevision, type Message, type Question } from './
 
 export interface VisibilityOptions {
   /**
-   * Publishes a message on the connection that receives the messages of all gateways and all changes of keys.
+   * Publishes a message to all gateways, on the same connection that receives their messages and changes of keys.
    * @returns the number of receivers
    */
   readonly publish: (message: string) => Promise<number>

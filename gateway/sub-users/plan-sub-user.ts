@@ -6,8 +6,8 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 
 /*
- * Decides which callers may create and change a sub-user. The caller needs all rights that the sub-user has before and
- * after the change.
+ * Decides which callers may create or change a sub-user. A caller needs all rights that the sub-user will get. For a
+ * change, the caller also needs all rights that the sub-user has now.
  */
 
 /** The rights of a sub-user. Only callers that may manage the sub-user set them. */
@@ -139,7 +139,7 @@ function isNamed(username: string, asked: string, maker: Principal): boolean {
 
 /**
  * Finds the account that a request would create a second time: it has the same containers, and the requested name.
- * @throws {BerthError} `invalid_state` if it has other rights than requested
+ * @throws {BerthError} `invalid_state` if the account has other rights than the request would give
  */
 export function findSame(
   accounts: readonly SubUserAccount[],

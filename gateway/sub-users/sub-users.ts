@@ -287,7 +287,7 @@ export class SubUsers {
   }
 }
 
-/** Returns the fields of a new account that name the callers towards whose quotas the account counts. */
+/** Returns `root` and `boundRoot` of a new account: the callers whose quotas include the account. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

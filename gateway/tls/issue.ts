@@ -30,7 +30,7 @@ export interface IssuerOptions {
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Time in ms for other gateways to get the challenge. The authority asks only once, and can ask any gateway. */
+/** Pause in ms in which all gateways get the challenge. The authority asks only once, and can ask any of them. */
 const othersLearnMs = 500
 
 /** Obtains certificates from an authority, only one at a time among all gateways. */

@@ -6,9 +6,9 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical name or address. An empty text removes the stored one, but only if TLS is off after the change. */
+  /** Canonical name or address. "" removes the stored one, which is only allowed if TLS is off after the change. */
   readonly target: string | undefined
-  /** Mail address. An empty text removes the stored address, but only if TLS is off after the change. */
+  /** Mail address. "" removes the stored one, which is only allowed if TLS is off after the change. */
   readonly email: string | undefined
   readonly certPem: string | undefined
   readonly keyPem: string | undefined

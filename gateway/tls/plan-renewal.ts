@@ -11,7 +11,7 @@ export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
   return renewAtMs(notAfterMs, notAfterMs - notBeforeMs)
 }
 
-/** State of the attempts to renew a certificate. The fingerprint identifies this certificate. */
+/** State of the attempts to replace the certificate with this fingerprint. */
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number

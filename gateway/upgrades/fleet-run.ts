@@ -16,7 +16,7 @@ export interface RunHost {
   readonly from: string
   /** Why the upgrade or rollback of the host failed, or why the host was skipped. */
   readonly message: string
-  /** Kind of the last attempt on this host: upgrade or rollback. */
+  /** Kind of the last attempt on this host. It can differ from the run's `action`. */
   readonly action: RunAction
   /** Id of the last attempt on this host. "": there was no attempt yet. */
   readonly upgradeId: string

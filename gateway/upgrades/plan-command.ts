@@ -55,7 +55,7 @@ function refuseUnless(run: FleetRun, states: readonly FleetRun['state'][], done:
 
 const wasUpgraded = ({ state, upgradeId }: RunHost): boolean => state === 'done' && upgradeId !== ''
 
-/** Rolls back only hosts that this run has upgraded. A failed host has already returned to its earlier version. */
+/** Plans the rollback of a host that this run has upgraded. Failed hosts already have their earlier version again. */
 function rollBack(host: RunHost): RunHost {
   if (wasUpgraded(host)) return { ...host, state: 'waiting' }
   if (host.state === 'upgrading') return host

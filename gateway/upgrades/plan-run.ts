@@ -87,7 +87,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
   if (!facts) return skip('the host was removed')
   if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
-  // If the gateway was updated during the run, it would install a version that was not tested on the canary.
+  // The gateway installs its own version. If it was updated during the run, the canary did not test this version.
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')

@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. If there are more, all are dropped. A later search finds them. */
+/** Maximum number of changes that wait to be queued. Above it, all are dropped, and all hosts are searched later. */
 const maxNews = 20_000
 const retryMs = 500
 
@@ -39,7 +39,7 @@ export class Deliverer {
   #stopped = false
   readonly #unlisten: () => void
 
-  /** @param news changes that this process's previous deliverer has not queued */
+  /** @param news changes that the previous deliverer of this process returned from `stop` */
   constructor(
     private readonly parts: DelivererParts,
     news: readonly News[] = [],
@@ -174,8 +174,8 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    // A search for missed changes finds only the present states. Hosts without a stored revision need no search,
-    // because `news` contains all their changes.
+    // Only hosts with a stored revision are searched for missed changes. From hosts without one, webhooks only get
+    // changes from now on, and these are in `news`.
     const missed = [...cursors].flatMap(([hostId, since]) =>
       this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )

@@ -116,7 +116,7 @@ export class DeliveryQueue {
     await this.store.run('record the removal of a webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids that `noteRemoved` has stored. Some of these webhooks still exist if their removal has failed. */
+  /** Reads the ids that `noteRemoved` has stored. A webhook whose removal then failed still exists. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }

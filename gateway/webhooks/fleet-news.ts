@@ -29,7 +29,7 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // The former state is not known. The present state replaces it, because an item without `before` would seem new.
+  // The former states are not known. `before` is the present state, because an item without `before` counts as new.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

@@ -177,7 +177,7 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** True if a failed call has nevertheless moved the delivery to the log. A repeated call would add it again. */
+  /** True if the store moved the delivery to the log although the call failed. A repeated call would log it twice. */
   async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
     return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
   }

@@ -140,8 +140,8 @@ export class Webhooks {
     // The lease was taken over. Another gateway can have changed the queue, so a new deliverer reads it from the store.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
-    // The epoch was read above, because the lease can have expired in this process meanwhile. While the lease is
-    // still valid in the store, a renewal keeps this epoch. A deliverer without an epoch could never write.
+    // The epoch from before the wait is used, because `lease.epoch` is undefined if the lease has expired meanwhile.
+    // A deliverer without an epoch could never write. A renewal in time keeps the epoch.
     const queue = new DeliveryQueue(this.options.store, this.lease, epoch)
     this.#deliverer = this.#createDeliverer(view, describe, queue, news)
   }

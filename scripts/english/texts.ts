@@ -47,7 +47,7 @@ function commentsAt(source: string, node: ts.Node): ts.CommentRange[] {
   ]
 }
 
-/** Returns the text of a node if it has several words. Messages, descriptions and titles have several words. */
+/** Returns the text of a template, or of a string with several words. A single word is not prose. */
 function proseOf(node: ts.Node): string | undefined {
   if (ts.isTemplateExpression(node))
     return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join('X')

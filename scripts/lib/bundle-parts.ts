@@ -13,7 +13,7 @@ const outdir = '/parts'
 
 /**
  * @param entry source that runs at the start
- * @param replaced sources of modules by their path, because modules cannot read files next to the single file
+ * @param replaced new sources of modules by their path, for modules that would read files next to the bundle
  */
 export async function bundleParts(entry: string, replaced: Readonly<Record<string, string>>): Promise<string> {
   const { outputFiles = [] } = await bundle(

@@ -43,8 +43,8 @@ const groups: readonly Group[] = [
 ]
 
 /**
- * Files that get a network namespace of their own. The first test receives every network change in its namespace. The
- * second test adds the addresses of documented examples.
+ * Files that get a network namespace of their own. `netlink-watch` receives every network change in its namespace. The
+ * other two tests add addresses of the documentation.
  */
 const inOwnNetwork = /^test\/(host\/netlink-watch|network\/(load-balancing|failover))/
 
@@ -111,8 +111,8 @@ export function isComplete(files: readonly string[], all: readonly string[]): bo
 }
 
 /**
- * Returns the chains in the order in which they begin. Chains that need several lanes come first, while all lanes are
- * free. Longer chains come before shorter chains, so that all lanes end at about the same time.
+ * Returns the chains in the order in which they begin: the file `first`, then chains that need several lanes, while all
+ * lanes are free. Longer chains come before shorter chains, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)

@@ -3,7 +3,7 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
-  /** Maximum number of running chains with much CPU work. At this number, only chains with little CPU work begin. */
+  /** At this number of running chains with much CPU work, waiting chains with little CPU work begin first. */
   readonly computing: number
 }
 
@@ -29,7 +29,7 @@ export async function runInLanes(
   }
 }
 
-/** Removes the next chain that can begin from `waiting`. @returns the chain; undefined if too few lanes are free */
+/** Removes the next chain from `waiting` if enough lanes are free. @returns the chain; undefined if it must wait */
 export function takeNext(waiting: Chain[], running: readonly Chain[], lanes: Lanes): Chain | undefined {
   const free = lanes.count - running.reduce((sum, chain) => sum + chain.lanes, 0)
   const computing = running.filter(({ kind }) => kind === 'compute').length

@@ -124,7 +124,7 @@ async function endOf(child: ChildProcess, limitSeconds: number): Promise<Process
   return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
 }
 
-/** Evaluates an ended process. It has at least one failed test if it crashed, hung or ended with an error. */
+/** Evaluates an ended process. The result has a failed test if the process crashed, hung or ended with an error. */
 function judge(
   { job, directory }: RunningJob,
   end: ProcessEnd,

@@ -118,7 +118,7 @@ function diffOf({ actual, expected }: ShownError): string[] {
   return shown.map((line) => line.slice(0, limits.diffColumns))
 }
 
-/** Returns those lines of the stack that are in the repository. If it has no such lines, returns all lines. */
+/** Returns the first calls in the stack that are in the repository; without such calls, the first of all calls. */
 function stackOf({ stack }: ShownError): string[] {
   const lines = String(stack ?? '').split('\n')
   const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))
@@ -144,7 +144,7 @@ interface OpenHandle {
   readonly spawnargs?: readonly string[]
 }
 
-/** Lists the handles that keep the process open, if Node knows them. */
+/** Lists what keeps the process open: types of resources, with details of connections and child processes. */
 function describeOpen({ suites }: Suite): string {
   const files = [...new Set(suites.map(fileOf))].join(' ')
   const active = process as unknown as { _getActiveHandles(): OpenHandle[] }

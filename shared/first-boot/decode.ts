@@ -8,7 +8,7 @@ const gzipMagic = Buffer.of(0x1f, 0x8b)
 
 /**
  * Decodes the encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
- * @param isKnown returns true for a text in a recognized form of user data; it is then not decoded as base64
+ * @param isKnown true for a text that is already a recognized form of user data, so that it is not base64
  */
 export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
   const text = decodeSent(sent, isKnown)
@@ -32,7 +32,7 @@ const gzipStart = '\u001f'
 /** The first bytes of gzip data, and of UTF-16 and UTF-8 text with a byte order mark. */
 const binaryStarts = ['\u001f\u008b', '\u00ff\u00fe', '\u00fe\u00ff', '\u00ef\u00bb\u00bf']
 
-/** True if the text is binary data that a client put into a string byte by byte. */
+/** True if the text is binary data of which a client has put each byte into one character (Latin-1). */
 function isBinary(text: string): boolean {
   const isStart = binaryStarts.some((start) => text.startsWith(start))
   return isStart && Buffer.from(text, 'latin1').toString('latin1') === text

@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** If the first line ends with LF, cloud-init keeps CRLF in later lines. The path in line 2 then ends with CR. */
+/** Refuses LF after line 1 and CRLF after line 2: cloud-init would keep the CR as a part of the path in line 2. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

@@ -107,7 +107,7 @@ describe('addresses of real guests', function () {
         const { ipv6Addresses } = await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
         expect(ipv6Addresses).to.have.length(5).and.include(`${guestPrefix}99`)
         expect(ipv6Addresses[0]).to.equal(first)
-        // Virtual machines may use any address, because cloud-init, which configures them, cannot set a source address.
+        // A virtual machine may use any of its addresses as source, because cloud-init cannot choose a source address.
         const ways = (kind === lxc ? [first] : ipv6Addresses).map((address) => `outside ${address}`)
         await allAnswer(ipv6Addresses, `inside ${outside6}`)
         expect(await leaves()).to.be.oneOf(ways)

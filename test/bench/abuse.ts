@@ -16,8 +16,8 @@ const wild = 65
 const mostSampled = 3000
 
 /**
- * Measures the CPU time of the abuse watch. First, the traffic is usual: counters for all guests, some web requests,
- * one unanswered flow in a hundred. Then guests attack so much that the sampling limit is reached.
+ * Measures the CPU time of the abuse watch, first under usual load: some guests request web pages, and one flow in a
+ * hundred is unanswered. Then guests attack so much that the sampling limit is reached.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })
@@ -99,7 +99,7 @@ function countersOf(addresses: readonly string[]): string {
     .join('')
 }
 
-/** Returns input lines for conntrack(8). They are connections; every hundredth connection has no answer. */
+/** Returns the input of conntrack(8), with a line for each connection. Every hundredth connection has no answer. */
 function flowsOf(addresses: readonly string[], count: number): string {
   return Array.from({ length: count }, (_, index) => {
     const source = addresses[index % addresses.length]

@@ -12,7 +12,7 @@ const nodeName = `Node.js ${process.versions.node.split('.')[0]}`
 
 type Line = readonly string[]
 
-/** Command lines that do the same, by the name of their tool. */
+/** Equivalent command lines of several tools, by the name of the tool. */
 interface Row {
   readonly name: string
   readonly lines: Readonly<Record<string, Line>>
@@ -26,14 +26,14 @@ const bareList = `require('http').get(process.argv[1], { headers: { 'x-api-key':
 })`
 
 /**
- * Measures the time that commands take, next to other tools that are installed, in Node.js (npm) and Go. The package
- * berth-cli brings its own Node.js; the file at /cli runs with the one of the machine.
+ * Compares the time that commands take with that of other installed tools, in Node.js (npm) and Go. The package
+ * berth-cli brings its own Node.js; the file at /cli runs with the Node.js of the machine.
  */
 export async function benchCli(rounds: number): Promise<Figure[]> {
   const lab = await FleetLab.start(1, guests, 0)
   const home = mkdtempSync(join(tmpdir(), 'btestbench-cli-'))
   try {
-    // Node.js 20 reads certificates in NODE_EXTRA_CA_CERTS at each start, which can take longer than the rest of it.
+    // Node.js 20 reads certificates in NODE_EXTRA_CA_CERTS at each start. This can take longer than all other work.
     const { NODE_EXTRA_CA_CERTS: _, ...own } = process.env
     const env = { ...own, HOME: home, BERTH_URL: new URL(lab.url).origin, BERTH_KEY: lab.key }
     return rowsFor(lab.url).map(({ name, lines }) => figure(name, 'ms', measure(installed(lines), rounds, env)))

@@ -39,7 +39,7 @@ const result = await runTrialAndStop()
 print(result)
 process.exit(result.findings.count > 0 ? 1 : 0)
 
-/** Stops the laboratory. The errors of the trial, whose servers end, must not end the process before that. */
+/** Stops the laboratory. The trial fails when its servers end, but its errors must not end the process too early. */
 async function stopEarly(): Promise<void> {
   process.on('unhandledRejection', () => undefined)
   await starting.then((started) => started.stop()).finally(() => process.exit(1))

@@ -143,7 +143,7 @@ async function failOver(lab: RedisLab, load: FailoverLoad, kind: Kind): Promise<
   return gapMs
 }
 
-/** Returns the names of keys with the prefix `write-` that are missing, and those of keys that exist twice. */
+/** Returns the names of acknowledged keys that are missing, and of keys with the prefix `write-` that exist twice. */
 async function findLoss(
   gateway: FailoverGateway,
   load: FailoverLoad,

@@ -8,8 +8,8 @@ interface Mapping {
 }
 
 /**
- * Measures the parts of a change of port mappings. Each request does one thing more than the previous request. The
- * difference of their durations is the cost of this thing.
+ * Measures the parts of a change of port mappings. Each request includes one more part than the previous request. The
+ * cost of this part is the difference between the durations of the two requests.
  * @param path API path of a running guest; its mappings are unchanged at the end
  */
 export async function benchSettingParts(api: BerthApi, path: string, rounds: number): Promise<Figure[]> {

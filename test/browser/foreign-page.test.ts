@@ -33,8 +33,8 @@ const openConsole = (address: string, protocols: readonly string[], typed: reado
   })`
 
 /**
- * A page of another origin in a browser with a session. If the page is on another port of the gateway's host, the
- * browser sends the session cookie in spite of `SameSite`; if it is of another site, the browser does not.
+ * A page of another origin in a browser with a session. `SameSite` ignores ports: the browser sends the session cookie
+ * for a page on another port of the gateway's host. It does not send the cookie for a page of another site.
  */
 describe('a web page', function () {
   let lab: PanelLab

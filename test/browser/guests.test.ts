@@ -262,7 +262,7 @@ describe('guests in the panel', () => {
       search.dispatchEvent(new Event('input', { bubbles: true }))
       document.querySelector('.guest-row a[href="#/containers/${id}"]').click()
     })()`)
-    // Twice the delay after which the page writes a filter into its URL. A busy machine delays both timers of the page.
+    // Waits twice as long as the page waits before it writes a filter into its URL. A busy machine delays both timers.
     await own.evaluate('new Promise((resolve) => setTimeout(resolve, 300))')
     expect(await own.evaluate('location.hash')).to.equal(`#/containers/${id}`)
     release()

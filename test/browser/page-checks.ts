@@ -29,7 +29,7 @@ export async function focused(target: Locator): Promise<void> {
 /** Accessibility checks to run. Contrast depends on the theme, all other checks depend on the language. */
 export type PageCheck = 'all' | 'contrast' | 'all but contrast'
 
-/** Reports only violations, without selectors: axe would compute them for all elements that pass a rule, too. */
+/** Reports only violations, without selectors. axe would otherwise compute selectors for passing elements, too. */
 const onlyViolations = { resultTypes: ['violations'], selectors: false }
 const options: Readonly<Record<PageCheck, object>> = {
   all: onlyViolations,

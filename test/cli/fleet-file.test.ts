@@ -32,7 +32,7 @@ function resolved(schema: Schema): Schema {
 const bodyOf = (method: string, path: string) =>
   resolved(document.paths[path]![method]!.requestBody.content['application/json'].schema).properties ?? {}
 
-/** Returns the fields of a row of a list, or of the only object. */
+/** Returns the fields of the data that a path returns: those of one row if the data is a list. */
 function rowOf({ path }: Kind) {
   const { schema } = document.paths[path]!['get']!.responses['200']!.content['application/json']
   const data = resolved(resolved(schema).properties!['data']!)
@@ -48,7 +48,7 @@ const settingPaths: Readonly<Partial<Record<ChangeKind, readonly [string, string
   devices: ['put', '/containers/{id}/devices'],
 }
 
-/** Returns the request that changes a field; undefined: it cannot be changed, or has an endpoint of its own. */
+/** Returns the request that changes a field; undefined: the field is fixed, or has an endpoint of its own. */
 function changeOf({ path, nameField }: Kind, { change }: Field): readonly [string, string] | undefined {
   if (change !== 'item') return settingPaths[change]
   return nameField === undefined ? ['put', path] : ['patch', `${path}/{id}`]

@@ -20,7 +20,7 @@ describe('berth mcp', () => {
     await gateway.close()
   })
 
-  /** Starts the program as an assistant does. @param answer answer of the user to questions; undefined: it cannot ask */
+  /** Starts the program as an assistant does. @param answer the user's answer; undefined: the assistant cannot ask */
   async function connect(key: string, args: readonly string[] = [], answer?: boolean): Promise<Client> {
     const capabilities = answer === undefined ? {} : { elicitation: {} }
     const client = new Client({ name: 'btest', version: '1' }, { capabilities })

@@ -23,7 +23,7 @@ import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 16)
-/** Guests that stay (`steady`), and customers who create and delete guests (`busy`): numbers for each kind of guest. */
+/** For each kind of guest: numbers of guests that stay (`steady`) and of customers who create and delete guests. */
 const guests = [
   { steady: 3, busy: 6, spec: {} },
   { steady: 2, busy: 3, spec: matrixMachine.spec },

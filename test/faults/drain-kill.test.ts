@@ -103,7 +103,7 @@ describe(`a drain of ${guests} guests while gateway and agents are killed ${kill
       gateway.start()
       await gateway.ready()
     }
-    // The drain itself ends only after all attempts to move the other guests, which takes a minute.
+    // The drain itself ends later, after all attempts to move the failing guests. These attempts take a minute.
     await waitFor(async () => resultsOf(await read<DrainAnswer>(path))['done'] === guests - failing, {
       ...slow,
       what: 'all moves',

@@ -98,7 +98,7 @@ describe(`a gateway that is killed ${kills} times while it delivers webhooks`, f
       what: () => `tasks ${[...tasks].filter((id) => !done().has(id)).join(' ')} of ${tasks.size}`,
     })
     for (const [uuid, round] of last) {
-      // Each change stores its round in `statusReason`. Guests are skipped whose `statusReason` a task has cleared.
+      // Each change stores its round in `statusReason`. A guest is skipped if a task has cleared its `statusReason`.
       if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue
       await waitFor(() => told(uuid).includes(round), { what: `${uuid} ${round}` })
     }

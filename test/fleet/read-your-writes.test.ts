@@ -8,7 +8,7 @@ import { LabAgent } from '../support/memory/lab-agent.js'
 import { SlowLine } from '../support/slow-line.js'
 import { waitFor } from '../support/wait.js'
 
-/** Number of changes. A missing wait shows in each round in which the slow gateway reads; more rounds find rare races. */
+/** Number of changes. If the slow gateway does not wait, each of its rounds fails. Rare races need more rounds. */
 const rounds = Number(process.env['BERTH_TEST_ROUNDS'] ?? 60)
 /** Delay in ms with which one of the gateways learns of changes. */
 const slowMs = 10

@@ -119,7 +119,7 @@ describe('a rotation of the CA with two gateways', function () {
     await waitFor(isEnded, { what: () => `the task ${JSON.stringify(last)}` })
   }
 
-  /** An operation, a killed gateway and a restarted agent must not hinder the present state of the rotation. */
+  /** Runs an operation, kills a gateway and restarts an agent. None of this may disturb the guests or event streams. */
   async function disturb(killed: number): Promise<void> {
     const other = 1 - killed
     const stream = await EventStream.open(member(other).url, { 'x-api-key': member(0).process.adminKey })

@@ -25,7 +25,7 @@ describe('the recorded layout of a file tree', function () {
     sh('mkfs.btrfs', '-q', `${pool}.img`)
     sh('mount', '-o', 'loop', `${pool}.img`, pool)
     sh('btrfs', '-q', 'subvolume', 'create', join(pool, 'volume'))
-    // Each of the files a to d contains the same block 3,000 times. Such files need the most space in a layout.
+    // Each of the files a to d contains the same block 3,000 times. So many extents need the longest layout.
     run(
       'volume',
       `perl -e '

@@ -12,7 +12,7 @@ import { FleetPair, machinePids, type GuestRow } from '../support/host/fleet-pai
 import { waitFor } from '../support/wait.js'
 
 const password = 'a-Password-1'
-/** Limit in Mbit/s with which the memory of the guest takes some seconds. */
+/** Limit of the bandwidth in Mbit/s at which the transfer of the guest's memory takes some seconds. */
 const slow = 48
 
 interface BegunMove {
@@ -94,7 +94,7 @@ describe('a gateway that moves running virtual machines', function () {
     }
   }
 
-  /** Returns what the agent of a host knows about the owner of the guest. */
+  /** Returns the guest's role in the journal of a host's agent, such as `owner` or `leaving`; "" without an entry. */
   function roleAt(host: FleetHost): string {
     const db = new Database(join(host.instance.stateDir, 'journal.db'), { readonly: true })
     try {

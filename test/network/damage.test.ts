@@ -131,7 +131,7 @@ describe('damage to the nft rules, bridge and interfaces', function () {
 
   it('is not reported for a detached guest, because its rules were deleted with the detachment', async () => {
     const c = lab.guest(13, [tcp(20003)])
-    // The agent of the earlier tests repairs the guests of its last call, which do not include this guest.
+    // The previous agent would remove this guest's rules. Its regular repairs only know the guests of its last call.
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.ensure(all)

@@ -27,7 +27,7 @@ describe('the network of guests', function () {
       expect(lab.answer(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
     })
 
-    // Tests both values. The default of bridge-nf-call-iptables is 1, and Docker and Kubernetes also set it to 1.
+    // Tests both values of bridge-nf-call-iptables. The kernel's default is 1, and Docker and Kubernetes also set 1.
     for (const filtered of [0, 1])
       describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))

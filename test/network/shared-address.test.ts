@@ -51,7 +51,7 @@ describe('an address that two machines share with keepalived', () => {
 
   const logOf = (machine: Machine): string => readFileSync(join(scratch.path, `keepalived-${machine}.log`), 'utf8')
 
-  /** True if keepalived has noticed that HAProxy works again, and could take the address. */
+  /** True if keepalived has noticed that HAProxy works again. The machine can then take over the address. */
   const isReady = (machine: Machine): boolean =>
     logOf(machine).lastIndexOf('Entering BACKUP') > logOf(machine).lastIndexOf('FAULT')
 

@@ -87,7 +87,7 @@ describe('gateways from the packages', function () {
     })
     const output = second.run('sh', '-c', command)
     expect(output).to.contain('this machine is the gateway second of the fleet')
-    // Only this copy gives the second machine the administrator's key of the first one.
+    // A join does not copy the administrator's key of the first machine to the second one. The test copies this key.
     second.run('sh', '-c', `printf '%s' '${first.run('cat', '/etc/berth/admin.key').trim()}' >/etc/berth/admin.key`)
     expect(hostsOf(second)).to.deep.equal(['early'])
     await waitFor(() => gatewaysOf(second).filter(({ state }) => state === 'online').length === 2, { what: 'both' })

@@ -19,7 +19,7 @@ const loopFile = `${state}/pool.img`
 /** An interface of the host that a purge must not delete. */
 const uplink = 'btestxup'
 const mark = markOf('btestx')
-/** Marks of another agent. No agent has this protocol: agents of other tests remove entries with their own protocol. */
+/** Marks of another agent. No real agent has this protocol: agents of other tests would remove these entries. */
 const others = { ...markOf('btesty'), protocol: 190 }
 
 function purge(): { code: number | null; output: string } {
@@ -238,7 +238,7 @@ describe('scripts/down --purge without a working agent', function () {
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([burst, queue, other].map((path) => [path, has(path)]))
-    /** Expected values after the purge, which lowers each by one, except the last one: another program changed it. */
+    /** Values after the purge. It restores the first two, which are lower by one. Another program changed the third. */
     const lowered = [burst, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {

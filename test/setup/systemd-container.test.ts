@@ -284,7 +284,7 @@ describe('the systemd units', function () {
 
   it('shut the guest down before other services in a reboot, and start the services and the guest again', async () => {
     await waitForHost('online')
-    // The guest's init runs this command at the end of a clean shutdown. It reads the command at its start.
+    // The guest's init runs this command at the end of a clean shutdown. The restart below makes init read the command.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
     // The request fails until the gateway has noticed that the host is online.

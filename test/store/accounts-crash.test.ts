@@ -77,7 +77,7 @@ describe('accounts that change while gateway and Redis are killed', () => {
       if (['made', 'logged out'].includes(state)) expect(account?.id, label).to.equal(id)
       if (state === 'disabled') expect(account?.disabled, label).to.equal(true)
       if (['logged out', 'disabled', 'removed'].includes(state)) expect(live, label).to.equal(false)
-      // Other users log out next. The store may contain their logout already, although it was not acknowledged.
+      // For users who log out next, the store may already contain the logout, although it was not acknowledged.
       if (state === 'logged in' && staysLoggedIn(username)) expect(live, label).to.equal(true)
     }
     for (const account of await accounts.list('admin'))

@@ -83,7 +83,7 @@ export function loopsBelow(directory: string): string[] {
   return rows.filter((row) => row.includes(` ${directory}/`)).map((row) => row.split(' ')[0] ?? '')
 }
 
-/** Finds running containers by the titles of lxc's monitors: `[lxc monitor] path name`. */
+/** A running container. The title of its lxc monitor, `[lxc monitor] path name`, identifies it. */
 interface FoundContainer {
   /** Process id of its monitor, which kills the container when it ends. */
   readonly pid: number

@@ -61,7 +61,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }
 
-/** True if guests can be pinned to processors. In cgroup v2, guests can use all controllers of the root cgroup. */
+/** True if guests can be pinned to processors. With cgroup v2, the root cgroup must have the controller `cpuset`. */
 function hasCpusets({ version, controllers, unified = '' }: CgroupLayout): boolean {
   if (version === 1) return controllers.has('cpuset')
   return (readKernelFile(`${unified}/cgroup.controllers`) ?? '').split(/\s/).includes('cpuset')

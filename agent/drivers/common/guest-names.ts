@@ -42,7 +42,7 @@ export class GuestNames {
     return owner === undefined ? this.parts.runtime.read(name).state !== 'stopped' : owner !== uuid
   }
 
-  /** Lists names of guests without a configuration that have, or had, processes on the host. */
+  /** Lists the names of guests without a configuration that still have processes or a cgroup on the host. */
   listUnknown(prefix: string): string[] {
     const { configs, runtime } = this.parts
     return runtime.listNames(prefix).filter((name) => configs.findUuid(name) === undefined)

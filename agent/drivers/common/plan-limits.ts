@@ -67,8 +67,8 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
 
 /**
- * Returns the limit for socket memory in bytes: an eighth of the memory. This is enough for thousands of connections,
- * or for tens of fast connections with a long round trip.
+ * Returns the limit for socket memory in bytes: an eighth of the memory, but at least 16 MiB. This is enough for
+ * thousands of connections, or for tens of fast connections with a long round trip.
  */
 function socketBytes(memoryBytes: number): number {
   const pageBytes = 4096
@@ -89,7 +89,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates that mean "unlimited", in cgroup v1 and v2. A device that the cgroup's file does not list is unlimited. */
+/** Rates of a device that the cgroup's file does not list: unlimited, as written for cgroup v1 and v2. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**

@@ -11,7 +11,7 @@ interface LastCpu {
 const interfacesKeptMs = 500
 /**
  * Maximum numbers of cgroups and processes that are read for a guest, because a guest can create any number. Reading
- * one takes about 10 µs. A guest with systemd has about 50 cgroups. 256 running tasks need 256 processors.
+ * one takes about 10 µs. A guest with systemd has about 50 cgroups. 256 processors can run at most 256 tasks at once.
  */
 const bounds = { groups: 256, pids: 256 }
 

@@ -10,7 +10,7 @@ import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 export interface LxcHostFacts extends GroupFacts {
   readonly apparmor: boolean
   readonly openFilesMax: number
-  /** True if lxc applies `idmap` with a user namespace that it did not create. Only versions before 6 do this. */
+  /** True if lxc can apply `idmap` with a user namespace that another program created. Only lxc before 6 can. */
   readonly mountsIdmapped: boolean
 }
 
@@ -101,7 +101,7 @@ export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** Returns guests' limit of open files: systemd's default, or the agent's limit if the agent must not exceed it. */
+/** Returns guests' limit of open files: systemd's default, but without CAP_SYS_RESOURCE at most the agent's limit. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

@@ -1,8 +1,8 @@
 import type { NamespaceBounds } from '../../host/guest/guest-namespace.js'
 
 /**
- * Maximum number and depth of cgroups that a guest can create. systemd creates one per service and session. The kernel
- * memory of a cgroup counts towards no limit.
+ * Maximum number and depth of cgroups that a guest can create. The limits are needed because a cgroup's kernel memory
+ * counts towards no limit. systemd creates one cgroup per service and session.
  */
 export const subgroups = { most: 512, depth: 64 } as const
 

@@ -104,7 +104,7 @@ function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
-/** Sets the guest's volume and user ids. With lxc 6, start-guest.pl mounts the volume that the comment line names. */
+/** Sets the guest's volume and user ids. With lxc 6, start-guest.pl mounts the volume in the line `# volume`. */
 function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
   const volume = check('path', systemVolumeOf(machine))
   if (mountPoint === undefined) return [`lxc.rootfs.path = dir:${volume}`, 'lxc.rootfs.options = idmap=container,nodev']

@@ -21,9 +21,9 @@ printf '%s\\n' "$@" | nsenter --net="/proc/$LXC_PID/ns/net" ip -batch -
 `
 
 /**
- * Hook that limits how many cgroups (v2) a guest can create, because lxc 5.0.2 does so only on hosts without v1. The
- * hook also takes back the groups that lxc gave the guest in other hierarchies. lxc runs the hook as root on the host,
- * before the guest's first process. If the hook fails, the guest does not start.
+ * Hook that limits number and depth of a guest's cgroups (v2), because lxc 5.0.2 does so only on hosts without v1. It
+ * also removes the write access that lxc gave the guest to cgroups of other hierarchies. The hook runs as root on the
+ * host, before the guest's first process. If the hook fails, the guest does not start.
  */
 const groupsHook = `#!/bin/sh
 # v2-group path-to-lock...

@@ -16,8 +16,8 @@ const probeTimeoutMs = 3000
 const groupAccess = 0o060
 
 /**
- * Returns kvm if the processor supports it and a test guest runs with it. The test guest is needed because /dev/kvm can
- * hang. Without the processor's support, no test guest is started.
+ * Returns kvm if the processor supports it, a test guest runs with it, and a group is allowed to open /dev/kvm. The
+ * test guest is needed because /dev/kvm can hang. Without the processor's support, no test guest is started.
  */
 export async function findAcceleration(): Promise<Acceleration> {
   if (!existsSync(device)) return translated(`${device} does not exist`)

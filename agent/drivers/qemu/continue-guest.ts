@@ -48,7 +48,7 @@ export async function continueGuest(context: ContinueContext, name: string): Pro
   return continues
 }
 
-/** False if QEMU is paused or incomplete because of a move. If QEMU does not answer, its guest counts as running. */
+/** False if a move has paused QEMU, or QEMU waits for memory. If QEMU does not answer, its guest counts as running. */
 async function runsAlready({ machines }: ContinueContext, name: string): Promise<boolean> {
   const state = await machines
     .monitor(name)

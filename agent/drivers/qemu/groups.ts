@@ -8,7 +8,7 @@ import type { GroupLimits, LimitFacts } from '../common/plan-limits.js'
 import { translationCacheMib } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Memory for QEMU itself, which was measured to need 57 MB. If QEMU ran out of memory, its guest would end. */
+/** Memory in MiB for QEMU itself, which was measured to need 57 MB. If QEMU ran out of memory, its guest would end. */
 const overheadMib = 256
 /** Maximum number of QEMU's threads: one per processor, and threads that wait for the disk. */
 const mostThreads = 512

@@ -8,8 +8,8 @@ import { readPlainText } from '../common/plain-file.js'
 const mostInstanceBytes = 2 * 1024 * 1024
 
 /**
- * Gives the files of a volume the content of a snapshot. The files keep their inodes, because QEMU has already opened
- * them, though it does not use them yet. The files share the data with the snapshot.
+ * Gives disk and firmware variables of a volume the content of a snapshot. Both files keep their inodes, because QEMU
+ * has them open already. The disk shares its data with the snapshot. Also copies the data for the first boot.
  */
 export async function adoptFiles(volume: string, snapshot: string): Promise<void> {
   await cloneInto(diskOf(snapshot), diskOf(volume), constants.COPYFILE_FICLONE_FORCE)

@@ -27,7 +27,7 @@ export function parseGuestMemory(
   if (typeof total !== 'number' || typeof available !== 'number' || available < 0) return undefined
   if (total > bootedBytes || available > total) return undefined
   const held = typeof actualBytes === 'number' ? Math.max(0, bootedBytes - actualBytes) : 0
-  // If the balloon shrinks under memory pressure, Linux counts the balloon's memory in the total. Other systems do not.
+  // With deflate-on-oom, Linux counts the balloon's memory in the total. Other systems do not count this memory.
   const isInTotal = total + held > bootedBytes
   return Math.max(0, total - available - (isInTotal ? held : 0))
 }

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 
-/** Creates a password of 16 characters (92 bits) without look-alikes, with at least one letter and one digit. */
+/** Creates a password of 16 characters (92 bits) without similar characters, with at least one letter and one digit. */
 export function makePassword(): string {
   const letters = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ'
   const digits = '23456789'

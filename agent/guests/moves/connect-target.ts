@@ -35,7 +35,7 @@ export async function connectTarget(
   const own = getIdentity(join(stateDir, 'identity'))
   const identity = { role: 'agent', hostId } as const
   const ticketMs = Date.parse(new X509Certificate(ticket).validFrom)
-  // The target may have renewed its certificate since the ticket was issued.
+  // The target may have renewed its certificate. A certificate that is newer than the ticket is therefore accepted.
   const isRevoked = (serial: string, notBeforeMs: number): boolean =>
     !serials.includes(serial) && notBeforeMs < ticketMs
   const check = createPeerCheck({ identity, isRevoked })

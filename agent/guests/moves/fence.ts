@@ -37,7 +37,7 @@ export function recordFence(
   if (!record || before === 'fenced') return
   const { status, statusReason } = record
   const isBroken = status === 'error'
-  // A move has set `wanted` to `stopped`.
+  // For its move, the guest's `wanted` was set to `stopped`. The details of the move contain the earlier value.
   const wanted = before === 'leaving' && readIsWanted(store, uuid) ? 'running' : record.wanted
   const { snapshot, received } = readArrival(store, uuid)
   const beforeFence: FencedDetails['beforeFence'] = { wanted, statusReason: isBroken ? statusReason : '', isBroken }

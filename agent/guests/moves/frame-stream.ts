@@ -23,7 +23,7 @@ export interface SilenceTimes {
 }
 const usualTimes: SilenceTimes = { keepAliveMs: 15_000, silenceMs: 120_000 }
 
-/** An empty frame. A host that is computing sends it at intervals, because the peer ends a silent connection. */
+/** An empty frame. It is sent at intervals when no data waits to be sent, because the peer ends a silent connection. */
 const keepAlive = frameOf(Buffer.alloc(0))
 
 /** A connection for JSON messages and data. It has back-pressure in both directions. */

@@ -32,7 +32,7 @@ describe('the pauses of guests for their moves', () => {
   })
   afterEach(() => store.changes.db.close())
 
-  /** @param limitMs time after which the guest runs again, without the 10 ms of its order */
+  /** @param limitMs time limit of the pause, to which `maxDowntimeMs` of the move (10 ms) is added */
   function begin(limitMs: number): LivePauses {
     const pauses = new LivePauses(store, () => 1000, limitMs)
     const live = { release: async () => void released++ } as Partial<LiveMoves> as LiveMoves

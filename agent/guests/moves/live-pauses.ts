@@ -5,7 +5,7 @@ import { readOwnership } from './change-ownership.js'
 import type { Move } from './copy-disk.js'
 import type { LiveGuest, MemoryConnection } from './memory-connection.js'
 
-/** Maximum time in ms for which a guest is paused on its source. The time to send the rest of its memory is added. */
+/** Maximum time in ms for which a guest is paused on its source. The move's `maxDowntimeMs` is added to it. */
 const mostPausedMs = 30_000
 
 /** The pause of a guest for the last part of its live move. */

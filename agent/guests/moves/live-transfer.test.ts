@@ -17,7 +17,7 @@ const [small, large] = [
 describe('a live move, which sends disk changes in several transfers and then the memory', () => {
   let progress: Pick<MemoryProgress, 'state' | 'writtenBytes'>
   let isHeld: boolean
-  /** Rounds that were sent, and whether the memory was held. */
+  /** One entry for each round that was sent: true if the connection for the memory was held at its start. */
   let rounds: boolean[]
   let sendRound: (signal: AbortSignal) => Promise<SentDisk>
   let step: LiveTransferParts['step']

@@ -80,7 +80,7 @@ export class OwnerDecisions {
   #discard(uuid: string, before: OwnershipRole): void {
     const { store, network } = this.parts.context
     if (before === 'arriving') store.remove(uuid)
-    // The target has adopted the addresses that the guest keeps.
+    // The target has adopted the addresses that the guest keeps, so these leave this host's pool.
     if (before === 'handed_over') departAddresses(store.changes.db, network.listShared(readKept(store, uuid)))
   }
 
@@ -95,7 +95,7 @@ export class OwnerDecisions {
     writeDetails(store, uuid, { snapshot, received }) // kept until `#forgetReceived` has deleted the snapshots
   }
 
-  /** Deletes the received snapshots that the guest does not keep. Called last, because a move must not wait for it. */
+  /** Deletes received snapshots that the guest does not keep. Called last, so that the move need not wait for this. */
   async #forgetReceived(uuid: string): Promise<void> {
     const { store, volumes } = this.parts.context
     const { snapshot, received = {} } = readArrival(store, uuid)

@@ -33,7 +33,7 @@ export function planMappings(
   })
 }
 
-/** Returns the addresses in their order: those that the guest keeps, and new ones in place of the others. */
+/** Returns the addresses in the order of `before`. Replaces each address that the guest does not keep by a new one. */
 export function planAddresses(
   before: readonly string[],
   kept: readonly { readonly address: string }[],

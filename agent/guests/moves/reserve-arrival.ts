@@ -25,7 +25,7 @@ export interface ArrivingGuest extends Pick<
 > {
   readonly devices: GuestRecord['devices']
   readonly portMappings: readonly CheckedMapping[]
-  /** Shared pools of the present host. */
+  /** Shared pools of the host that has the guest now. */
   readonly sharedPools: readonly SharedRange[]
 }
 
@@ -132,8 +132,8 @@ interface PublicAddresses {
 }
 
 /**
- * Chooses as many addresses as the guest has now. Addresses of a pool that both hosts serve stay; they join the pool of
- * this host later. The other ones are new, because the present host still uses them.
+ * Chooses as many addresses as the guest has now. Addresses of a pool that both hosts serve stay, and join the pool of
+ * this host later. All other addresses are new, because the guest's present host still uses the old ones.
  */
 export function chooseAddresses(
   { network }: Pick<GuestContext, 'network'>,

@@ -39,7 +39,7 @@ export function createFromBackupKind(
   }
 }
 
-/** Like `createEnd`. If the guest was removed again, its former host has the addresses of shared pools. */
+/** Like `createEnd`. If the guest was removed again, its addresses of shared pools leave this host's pool, too. */
 function endOf(context: BackupContext): ReturnType<typeof createEnd> {
   const end = createEnd(context)
   return {

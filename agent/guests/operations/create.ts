@@ -127,7 +127,7 @@ function checkImport(importId: string, operationId: string): void {
     throw invalidField('import_id', 'import_id: must be the id of the operation that creates the container')
 }
 
-/** Prepares fields for a request's hash. Omits secrets, and data that a repeat may have in a newer version. */
+/** Prepares fields for a request's hash. Omits secrets, and data of the backup target that can differ in a repeat. */
 function hashableSecrets({ logins }: GuestContext, { login, backupSchedule: schedule }: CreateRequest) {
   const { intervalHours, time, retention, target } = schedule ?? {}
   const runs = schedule && { intervalHours, time, retention, targetId: target?.id }

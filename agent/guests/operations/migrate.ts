@@ -194,15 +194,15 @@ function handOverStep(context: BackupContext, live: LiveSender): MoveStep {
 }
 
 /**
- * Removes the guest's public addresses from this host before the target can answer for them. After a restart of the
- * agent, its role keeps them off the host.
+ * Removes the guest's public addresses from this host before the target can answer for them. Later, the role
+ * `handed_over` keeps these addresses off the host, even after a restart of the agent.
  */
 async function withdrawKept(context: BackupContext, { subject: { id: uuid }, input }: StepContext<MigrateInput>) {
   if (!input.keptIpv4s?.length || readOwnership(context.store, uuid).role !== 'leaving') return
   await context.network.withdraw(networkOf(context.store.get(uuid), context.config))
 }
 
-/** Puts the addresses of a guest that stays back on this host. After a failure, the comparison of the network repeats it. */
+/** Adds the addresses of a guest that stays to this host again. If this fails, the network comparison does it. */
 async function restoreAddresses({ store, network, config }: BackupContext, { subject, log }: StepContext<unknown>) {
   try {
     await network.attach(networkOf(store.get(subject.id), config), ['addresses'])

@@ -20,7 +20,7 @@ import type { GuestStore } from '../record/guest-store.js'
 import type { LoginVault } from '../login-vault.js'
 
 const gib = 1024 ** 3
-/** Additional space for the new disk's first start. Meanwhile, the old disk still counts towards the guest's limit. */
+/** Additional bytes for the new disk's first start, because the old disk still counts towards the guest's limit. */
 const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {

@@ -46,8 +46,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
 }
 
 /**
- * Sets the password. If chpasswd fails because of a full disk or a stale lock file, the agent freezes the guest and
- * writes to the guest's disk itself.
+ * Sets the password. If the running guest refuses (full disk, stale lock file), the agent freezes the guest and writes
+ * to the guest's disk itself.
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
 async function setPassword(context: GuestContext, record: GuestRecord, password: string): Promise<PasswordResult> {

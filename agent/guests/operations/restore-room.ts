@@ -102,7 +102,7 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 
 /**
  * Ends the extra room that a restore needed. The disk limit is lowered only when the kernel has freed the replaced
- * volume, because a running guest would find its disk full before. If this takes long, the reconciler lowers it later.
+ * volume. Otherwise a running guest could find its disk full. If this takes long, the reconciler lowers the limit.
  * @param change new `extraBytes` of the guest. If they decrease, `fetchedBytes` increases by as much, so that the limit
  * stays the same until the volume is freed.
  */

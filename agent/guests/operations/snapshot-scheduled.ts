@@ -138,7 +138,7 @@ async function dropOldest(
 
 /**
  * True if the guest has only one snapshot left, and the space limit of snapshots is below the size of the disk. This
- * snapshot is kept, because the next one might not fit even without it.
+ * snapshot is kept, because its deletion might not free enough space for the next one.
  */
 function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib

@@ -68,7 +68,7 @@ export function takeOver({ store }: Pick<GuestContext, 'store'>, uuid: string, g
     throw conflict('guest_moving', 'this host has a copy of the container, or knows a newer owner')
 }
 
-/** Keeps the host ports that are free on this host. The others are chosen again. Joins the caller's transaction. */
+/** Keeps host ports that are free on this host, and sets others to 0: any free port. Joins the caller's transaction. */
 export function freePorts(
   { ports }: Pick<GuestContext, 'ports'>,
   wanted: readonly CheckedMapping[],
@@ -81,8 +81,8 @@ export function freePorts(
 }
 
 /**
- * Chooses the public addresses of the guest. Those in a shared pool that both hosts serve stay, and join the pool of this
- * host. Joins the caller's transaction.
+ * Chooses the public addresses of the guest. It keeps addresses in a shared pool that both hosts serve, and these join
+ * the pool of this host. Joins the caller's transaction.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`
  */
 export function takeAddresses(

@@ -6,15 +6,15 @@ const setting = 'owners_compared_in_boot'
 const pollMs = 250
 
 /**
- * Keeps guests stopped after a boot of the host until a gateway has compared their owners. While the host was down, its
- * guests may have been restored on other hosts. If no gateway answers in time, the guests are started.
+ * Keeps guests stopped after a boot of the host until a gateway has checked which of them belong to other hosts. While
+ * the host was down, its guests may have been restored there. If no gateway answers in time, the guests are started.
  */
 export class StartGate {
   #untilMs: number
 
   /**
    * @param waitMs time in ms for which the host waits for a gateway. 0: it does not wait
-   * @param record records that a gateway has compared the owners since the present boot
+   * @param record records that a gateway has checked the owners since the present boot
    */
   constructor(
     waitMs: number,
@@ -42,8 +42,8 @@ export class StartGate {
 }
 
 /**
- * Returns a gate that waits if no gateway has compared the owners since the last boot of the host. A restart of the
- * agent does not open the gate.
+ * Returns a gate that waits if a gateway has checked the owners in an earlier boot, but not in the present one. A
+ * restart of the agent does not open the gate.
  * @param bootId id of the present boot, from the kernel
  */
 export function openStartGate(db: Database, bootId: string, waitMs: number): StartGate {

@@ -9,8 +9,8 @@ export interface Comparison {
   /** The reason why the guest stopped, if the driver has reported it. */
   readonly ended: StopCause | undefined
   /**
-   * True if the guest must not be started yet: it was started too often recently, or the driver can still report why
-   * the guest stopped.
+   * True if the guest must not be started yet. Reasons: it was started too often recently, or the driver may still
+   * report why it stopped.
    */
   readonly held: boolean
   /** True if the guest is not allowed to run, for example because its quota is used up or it has expired. */

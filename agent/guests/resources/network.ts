@@ -9,8 +9,8 @@ export function sendsMail({ security }: GuestRecord, { security: { close_smtp: c
 }
 
 /**
- * Converts a guest's record to the facts that the network needs. Public addresses are left out while another host has
- * the guest, or may have it: it answers for them.
+ * Converts a guest's record to the facts that the network needs. Leaves out public addresses if another host has the
+ * guest, or may have it, because that host then answers for these addresses.
  */
 export function networkOf(record: GuestRecord, config: AgentConfig): WantedNetwork {
   const { role } = record.ownership

@@ -31,8 +31,8 @@ export const catchUpWithinMs = 30 * 60_000
 const clockChangeMs = 24 * hourMs
 
 /**
- * Plans a change of the schedule. If interval and time of day do not change, the next runs do not change either. A
- * client can therefore set the same schedule every day.
+ * Plans a change of the schedule. If the schedule stays enabled with the same interval and time of day, the next runs
+ * do not change. A client can therefore set the same schedule every day.
  * @throws {BerthError} `missing_field` if the schedule is enabled without an interval
  */
 export function planSchedule<Schedule extends SnapshotSchedule>(

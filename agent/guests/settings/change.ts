@@ -10,7 +10,7 @@ export interface Target {
   readonly uuid: string
   /** The change is refused if the guest has another revision; 0 means any revision. */
   readonly ifRevision: number
-  /** Id of the change. Only the first of several calls with one id takes effect. Calls without an id always do. */
+  /** Id of the change. Calls with the same id change the setting only once. Each call without an id changes it. */
   readonly operationId?: string
   /** Maximum number of ports in all the guest's mappings after a mapping is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined

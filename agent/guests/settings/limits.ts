@@ -16,9 +16,9 @@ const gib = 1024 ** 3
 export type LimitsChange = { readonly [Field in keyof GuestLimits]?: GuestLimits[Field] | undefined }
 
 /**
- * Changes limits. For a running guest they are in force immediately.
- * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` if the guest uses more
- * memory than the new limit, `task_running` while the guest is being created, and the errors of `changeGuest`
+ * Changes limits. Limits that the driver cannot change in a running guest wait for the next start.
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`, `disk_shrink`, `memory_in_use` (the guest uses more than
+ * the new limit), `task_running` (the guest is being created), and the errors of `changeGuest`
  */
 export async function setLimits(
   context: GuestContext,

@@ -5,8 +5,8 @@ import { checkFirewall, type Firewall, type WantedFirewall } from '../../../shar
 import type { GuestRecord } from '../record/record.js'
 
 /*
- * Maximum lengths of the texts with settings and firewall. restic gets both texts in one argument, encoded once more.
- * The kernel limits an argument to 128 KiB.
+ * Maximum lengths, in characters, of the texts with settings and firewall. restic gets both texts in one argument,
+ * encoded once more. The kernel limits an argument to 128 KiB.
  */
 const maxLength = 48 * 1024
 const maxFirewallLength = 32 * 1024
@@ -29,7 +29,7 @@ export function decodeSettings(backupId: string, text: string | undefined): Back
   }
 }
 
-/** Returns a firewall as text for a backup's note, if necessary without descriptions, or one that blocks everything. */
+/** Returns a firewall as text for a backup's note. Fallbacks: without descriptions, or a firewall that drops all. */
 export function encodeFirewall(firewall: Firewall): string {
   const rules = firewall.rules.map((rule) => ({ ...rule, description: '' }))
   const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }

@@ -111,7 +111,7 @@ async function settleFreed(context: DiskContext, uuid: string): Promise<SpaceSta
 
 /**
  * Waits until the space of deleted snapshots is free, usually less than a second, and then lowers the disk limit.
- * @returns false if the space is not free yet
+ * @returns false if the space is not free yet, or the guest has a temporary snapshot
  */
 export async function awaitSettled(context: DiskContext, uuid: string, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + settleMs

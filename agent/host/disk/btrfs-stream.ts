@@ -3,7 +3,7 @@ import { CommandError, start } from '../process/process.js'
 
 /* Runs btrfs-send(8) and btrfs-receive(8) with their streams. Both processes end with the agent. */
 
-/** Maximum stored length of error output. */
+/** Maximum number of characters of error output that are stored. */
 const maxErrorChars = 4096
 
 export interface SendProcess {

@@ -14,7 +14,7 @@ export type QuotaMode = 'classic' | 'simple' | 'off'
 
 export interface Subvolume {
   readonly id: number
-  /** Path relative to the top of the filesystem. */
+  /** Path relative to the top-level subvolume of the filesystem. */
   readonly path: string
 }
 

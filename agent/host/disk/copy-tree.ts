@@ -94,7 +94,7 @@ function startPerl(name: string, args: readonly string[]) {
   return { child, ended: endOf(name, child) }
 }
 
-/** Maximum number of bytes of error output that are stored. */
+/** Maximum number of characters of error output that are stored. */
 const maxErrorChars = 4096
 const refusedDevice = /: Cannot mknod: Operation not permitted$/
 const tarSummary = /^tar: Exiting with failure status due to previous errors$/

@@ -9,7 +9,7 @@ export const mostLayoutBytes = 64 * 1024 ** 2
 /** Maximum number of large files, because each of them needs its own run of restic. */
 export const mostLargeFiles = 500
 
-/** Maximum total length of all large files' paths. The paths become arguments, limited to about 2 MiB (execve(2)). */
+/** Maximum total bytes of all large files' paths. The paths become arguments, limited to about 2 MiB (execve(2)). */
 export const mostLargePathBytes = 512 * 1024
 
 export interface LayoutBounds {

@@ -31,7 +31,7 @@ export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
 
 /**
  * Reads the result of `confinementOf` with which a monitor was started. Undefined: the monitor has ended, or an older
- * version started it, which stored no result.
+ * version of the agent started it and stored no result.
  */
 export function readConfinement(monitorPid: number): string | undefined {
   const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')

@@ -1,7 +1,7 @@
 import { run } from '../process/process.js'
 
 /**
- * Announces an address to the segment by gratuitous ARP requests, so that routers forget its former owner (RFC 5944,
+ * Announces an address on the segment by gratuitous ARP requests, so that routers update their ARP caches (RFC 5944,
  * 4.6). Each request takes a second.
  * @param count number of requests; Linux ignores a request if its ARP entry for the address is less than a second old
  * @throws {CommandError} for example on an interface without ARP

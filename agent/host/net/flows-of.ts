@@ -9,7 +9,7 @@ export interface OpenedFlow {
   /** Port from which the flow was opened. 0: the protocol has no ports. */
   readonly sourcePort: number
   readonly targetPort: number
-  /** For TCP the state's name in conntrack(8), otherwise `REPLIED` or `UNREPLIED`. */
+  /** TCP: name of the state, as in conntrack(8). Other protocols: `REPLIED` or `UNREPLIED`. */
   readonly state: string
   /** True if nobody has answered the flow. */
   readonly unreplied: boolean

@@ -2,15 +2,15 @@ import { CommandError } from '../process/process.js'
 import { ToolPipe } from '../process/pipe.js'
 
 /**
- * Matches the output of the command that marks the end of an answer: the loopback interface. Its index is 1 in every
- * network namespace, and no other command of the agent prints it.
+ * Matches the output of the marker command, which shows the loopback interface. The index of this interface is 1 in
+ * every network namespace. No other command of the agent prints this interface.
  */
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
 const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
 /** Matches messages about a missing address, route, neighbour or interface. */
 const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
-/** Matches the error for an outdated interface index. ip caches indexes by name, so it must be restarted. */
+/** Matches the error for an outdated interface index. ip caches indexes by name, so ip must be restarted. */
 const staleIndex = /No such device/
 
 /** True if ip failed because an interface, address or entry is gone, or because ip cached an old interface index. */

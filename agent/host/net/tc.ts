@@ -3,7 +3,7 @@ import { ToolPipe, type PipeOutput } from '../process/pipe.js'
 
 /** The characters that planned commands contain. Commands with other characters are refused. */
 const allowed = /^[A-Za-z0-9 :._-]+$/
-/** Matches errors for an outdated interface index. tc caches indexes by name, so it must be restarted. */
+/** Matches errors for an outdated interface index. tc caches indexes by name, so tc must be restarted. */
 const staleIndex = /No such device|Cannot find device/
 
 /** The fields of `tc -json qdisc show` that the agent uses. */

@@ -3,8 +3,8 @@ import { readGroupPids, type CgroupLayout } from './cgroup.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Makes the kernel do a slow wait in advance. A process's first move into a cgroup takes 5 to 20 ms, because every
- * processor must pass the scheduler. A move soon after another one does not wait (kernel/rcu/sync.c,
+ * Makes the kernel do a slow wait in advance. A process's first move into a cgroup takes 5 to 20 ms, because the kernel
+ * waits for an RCU grace period. A move soon after another one does not wait (kernel/rcu/sync.c,
  * cgroup_attach_lock()). A caller that will start a guest can therefore let the wait run in parallel with other work.
  */
 export class GroupMoves {

@@ -32,7 +32,7 @@ export interface PipeOutput {
 const timeoutMs = 60_000
 /** Time in ms after which an unused tool is ended. A tool takes 20 MiB, but a new start takes only a few ms. */
 const idleMs = 10_000
-/** Maximum output to store, by stream. On stderr, nft repeats a failed line, which can have megabytes. */
+/** Maximum number of stored characters by stream. On stderr, nft repeats a failed line, which can have megabytes. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
  * Matches the message that ip and tc print if interfaces were added or removed during a listing. This is not a failure,

@@ -29,8 +29,8 @@ interface Place {
 }
 
 /**
- * Creates the image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. After a
- * failure, no image exists. Programs that parse disk formats run as nobody, and only on a file with a checked header.
+ * Creates the image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. A
+ * failure leaves no image. Programs that parse disk formats run in a sandbox, and only on a file with a checked header.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installDisk(
@@ -157,7 +157,7 @@ function conversionError(cause: CommandError): BerthError {
   })
 }
 
-/** Changes the owner of the files from nobody to root, so that only root can open them. */
+/** Changes the owner of the files from the sandbox's user to root, so that only root can open them. */
 async function takeOver(work: string): Promise<void> {
   await chown(work, 0, 0)
   const disk = join(work, diskName)

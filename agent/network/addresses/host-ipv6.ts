@@ -136,8 +136,8 @@ function proxiedOf(want: readonly GuestIpv6[]): string[] {
 }
 
 /**
- * Lists interfaces that ignore router advertisements as soon as the host forwards. Omits bridge ports and guests'
- * interfaces, because they receive no router advertisements.
+ * Lists interfaces that would ignore router advertisements if the host began to forward; [] if it already forwards.
+ * Omits bridge ports and guests' interfaces, because they receive no router advertisements.
  */
 function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {
   if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []

@@ -28,7 +28,7 @@ export interface Ipv6Source {
 export interface Ipv6Facts {
   /** Prefixes set through the API. If there are any, prefixes on interfaces are not used. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes that were found earlier and that guests use (held-prefixes.ts), oldest first. Newer ones rank lower. */
+  /** Prefixes that were found earlier and that guests use (held-prefixes.ts), in order of preference: oldest first. */
   readonly held: readonly Ipv6Prefix[]
   /** True if a guest has an address from the prefix. Only called for prefixes in `held` that the host no longer has. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
@@ -46,7 +46,7 @@ export interface Ipv6Facts {
 export interface Ipv6Plan {
   /** Networks from which guests get addresses. Empty: guests cannot have IPv6. */
   readonly sources: readonly Ipv6Source[]
-  /** Reason why there are no sources, or why these were chosen. May be empty. */
+  /** Reason why `sources` is empty, or why its networks were chosen. The reason can be empty. */
   readonly reason: string
 }
 

@@ -28,7 +28,7 @@ export interface ScanFacts {
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** Reason that the scan returns for addresses that did not answer. */
+  /** Reason that the scan returns for addresses that were not probed. */
   readonly silence: string
 }
 
@@ -37,7 +37,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Lists the addresses to probe: their use is known neither from the host nor from the journal. */
+/** Lists the addresses to probe. Omits addresses whose use is already known from the host or the journal. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>
@@ -83,7 +83,7 @@ export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }
 
-/** Lists the network and broadcast address, which nobody can have. Networks of /0, /31 and /32 have neither. */
+/** Lists the network and broadcast address, which no guest can have. [] for /0, /31 and /32. */
 export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
   if (prefixLength > 30 || prefixLength < 1) return []
   const size = 2 ** (32 - prefixLength)

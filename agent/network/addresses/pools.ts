@@ -59,7 +59,7 @@ export class AddressPools {
     return chosen
   }
 
-  /** Finds the addresses of an arriving guest that stay (described at `Network.keep`). */
+  /** Finds the addresses that an arriving guest keeps (described at `Network.keep`). */
   keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[] {
     if (this.#shared.length === 0 || others.length === 0) return []
     const { db, config } = this.options

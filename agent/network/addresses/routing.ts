@@ -52,7 +52,7 @@ export interface RoutingChange {
   readonly ipv4Pool?: readonly PoolAddress[] | undefined
   readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
   readonly nat4Ports?: PortRange | undefined
-  /** True if no other host of a shared pool has the new addresses (see shared-pools.ts). */
+  /** True if the gateway has checked that no other host has the new addresses of shared pools (see shared-pools.ts). */
   readonly isChecked?: boolean
 }
 

@@ -38,10 +38,10 @@ export function parseSharedPools(configured: AgentConfig['network']['shared_pool
   })
 }
 
-/** Facts about this host that decide which addresses of an arriving guest stay. */
+/** Facts that decide which addresses an arriving guest keeps. */
 export interface KeptFacts {
   readonly own: readonly SharedPool[]
-  /** Shared pools of the guest's present host. */
+  /** Shared pools of the guest's source host. */
   readonly others: readonly SharedRange[]
   /** Interface for pools that name none. Empty: the host has no default route. */
   readonly uplink: string
@@ -50,7 +50,7 @@ export interface KeptFacts {
   readonly isFree: (address: string) => boolean
 }
 
-/** Plans which of a guest's public IPv4 addresses stay on this host, each with its place. */
+/** Plans which public IPv4 addresses an arriving guest keeps, each with its interface on this host. */
 export function planKept(addresses: readonly string[], facts: KeptFacts): PoolAddress[] {
   const { own, others, uplink, interfaces, isFree } = facts
   const common = own.filter((pool) => others.some(({ name, range }) => name === pool.name && range === pool.range))
@@ -76,9 +76,9 @@ export function readDeparted(db: Database): ReadonlySet<string> {
 }
 
 /**
- * Reads the addresses of shared pools that other hosts have: those of guests that are arriving, and those that have left
- * with a guest.
- * @param isChecked true if no other host has addresses that have left this one
+ * Reads the addresses that belong to other hosts. These are addresses of arriving or fenced guests, unless this host's
+ * pool contains them, and departed addresses (`readDeparted`).
+ * @param isChecked true if no other host has the departed addresses, which are then omitted
  */
 export function readElsewhere(db: Database, isChecked: boolean): ReadonlySet<string> {
   const arriving = db.prepare<[], string>(
@@ -88,7 +88,7 @@ export function readElsewhere(db: Database, isChecked: boolean): ReadonlySet<str
   return new Set([...arriving.pluck().all(), ...(isChecked ? [] : readDeparted(db))])
 }
 
-/** Removes addresses from the pool, because another host has them now. Joins the caller's transaction. @returns them */
+/** Removes addresses that another host now has from the pool. Joins the caller's transaction. @returns the items */
 export function departAddresses(db: Database, addresses: readonly string[]): PoolAddress[] {
   const find = db.prepare<[string], PoolAddress>(
     'SELECT address, interface, prefix_len AS prefixLen, gateway FROM ipv4_pool WHERE address = ?',
@@ -110,7 +110,7 @@ export function adoptAddresses(db: Database, items: readonly PoolAddress[]): voi
   forgetDeparted(db, new Set(items.map(({ address }) => address)))
 }
 
-/** Allows the addresses in the pool again. Joins the caller's transaction. */
+/** Removes the addresses from the departed ones, so that the pool can contain them. Joins the caller's transaction. */
 export function forgetDeparted(db: Database, addresses: ReadonlySet<string>): void {
   const departed = readDeparted(db)
   const left = [...departed].filter((address) => !addresses.has(address))

@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** List from the last call of `ensure`. A call with the same list object plans nothing. Undefined after changes. */
+  /** Array from the last successful `ensure`, which need not be planned again. Undefined after an attach or detach. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores hashes of the changed firewalls in the background (observed.ts). Waits for the mutex from now on, so that
-   * later calls run afterwards. After a failure, the next read of the tables treats these firewalls as changed.
+   * Stores hashes of the changed firewalls in the background (observed.ts). Queues at the mutex at once, so that later
+   * calls run afterwards. After a failure, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)

@@ -84,7 +84,7 @@ export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolea
 
 /**
  * Parses tc's output about one guest.
- * @param text in any order: `class show` of its interface and its IFB, and the JSON of `filter show … ingress`
+ * @param text outputs in any order: `class show` for its interface and its IFB, and `filter show … ingress` as JSON
  */
 export function parseShaping(device: string, text: string): Omit<ObservedShaping, 'ifb'> {
   const lines = text.split('\n')

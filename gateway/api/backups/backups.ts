@@ -201,7 +201,7 @@ function restoreRoute(parts: BackupParts): Route {
   })
 }
 
-/** @throws {BerthError} `unsupported` if only one of the guest and the backup's guest is a virtual machine */
+/** @throws {BerthError} `unsupported` for a container's backup on a virtual machine, or the reverse */
 function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: string): void {
   const source = view.findGuest(sourceUuid)?.guest
   if (source === undefined) return

@@ -149,7 +149,7 @@ function drainEvents(before: HostView, { id: hostId, name, drained }: HostView):
   return [{ type: 'host.drained', hostId, guestUuid: '', data }]
 }
 
-/** Returns an event if a host that has returned keeps further old copies of guests that belong to other hosts. */
+/** Returns an event if the number of old copies on a host has grown. Their guests belong to other hosts now. */
 function fencedEvents(before: HostView, { id: hostId, name, fenced }: HostView): EventContent[] {
   if (fenced <= before.fenced) return []
   return [
@@ -179,7 +179,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Properties of a host whose changes cause an event. The time of the last report is missing: it changes often. */
+/** Properties of a host whose changes cause an event. Leaves out the time of the last report, which changes often. */
 function settledParts(host: HostView) {
   const { install, upgrade, drained, fenced } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

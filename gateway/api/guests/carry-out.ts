@@ -53,7 +53,7 @@ const told: ReadonlySet<string> = new Set([
   'snapshot_space_exceeded',
 ])
 
-/** Creates the error for a failed task. Omits the task's text and code, because they are for the host's operator. */
+/** Creates the error for a failed task. Most codes and texts are omitted, because they are for the host's operator. */
 function failureOf({ id, errorCode, error }: Operation): BerthError {
   if (errorCode === 'storage_full') return new BerthError('exhausted', errorCode, error)
   if (told.has(errorCode)) return conflict(errorCode, error)

@@ -28,8 +28,8 @@ export interface UndoDeleteParts {
 }
 
 /**
- * Time in ms for which the container is retained after its deletion. 0: the container is removed immediately. This
- * applies to every container with the status `error`.
+ * Time in ms for which the container is retained after its deletion. 0: the container is removed immediately.
+ * Containers with the status `error` are always removed immediately.
  * @param now true if the caller wants to remove the container immediately
  * @throws {BerthError} `agent_outdated`
  */

@@ -162,7 +162,7 @@ function beginRoute(parts: Parts): Route {
   })
 }
 
-/** @throws {BerthError} `invalid_argument` */
+/** @throws {BerthError} `invalid_field` */
 function settingsOf(body: Static<typeof DrainBodySchema>, time: TimeFormat): DrainSettings {
   const { mode = 'move', parallel = defaultParallel, bandwidth_mbps: bandwidthMbps = 0, deadline } = body
   const deadlineMs = deadline === undefined ? 0 : time.parseField('deadline', deadline.trim())

@@ -4,8 +4,8 @@ import { conflict } from '../../../shared/errors.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 
 /**
- * Checks that no other host of a shared pool has addresses that a host is about to get in its pool.
- * @returns true if all other hosts were asked
+ * Checks that no other host of a shared pool has the addresses that are to be added to the pool of this host.
+ * @returns true if all other hosts were asked; false if no address of a shared pool is added
  * @throws {BerthError} `address_in_use`, and `host_offline` if another host that may serve the pool is offline
  */
 export async function checkSharedPools(fleet: Fleet, hostId: string, wanted: readonly PoolAddress[]): Promise<boolean> {

@@ -13,7 +13,7 @@ export interface FoundSchedule {
   readonly view: GuestView
   readonly kind: ScheduleKind
   readonly schedule: SnapshotSchedule
-  /** Empty: snapshots have no target, and neither has a backup schedule whose target was removed. */
+  /** Target of the backups. Empty: the schedule takes snapshots, or the target was removed. */
   readonly targetId: string
   readonly result: RunResult
   /** Task of the last run. `undefined`: it is not known, or there was no run. */
@@ -54,7 +54,7 @@ function findLastTask(
   return task && task.operation.createdAtMs >= lastRunMs - toleranceMs ? task : undefined
 }
 
-/** Agents forget old tasks. The copy that the run created then shows that it succeeded. */
+/** Returns the result of the last run. If its task is forgotten, an existing copy shows that the run succeeded. */
 function resultOf(
   { backups, snapshots }: Guest,
   { kind, schedule, task }: Pick<FoundSchedule, 'kind' | 'schedule' | 'task'>,

@@ -58,7 +58,7 @@ function planFields({ view, time }: Parts, body: ChangeBody, caller: Principal):
   }
 }
 
-/** Plans which images a sub-user may use. `null`: all images. Rejects a request that lists images and permits all. */
+/** Plans which images a sub-user may use. `null`: all images; `undefined`: no change. Rejects contradictory fields. */
 function planImages({
   allowed_image_ids: ids,
   image_limit_configured: limited,

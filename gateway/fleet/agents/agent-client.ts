@@ -53,7 +53,7 @@ export function callAgent<Request, Response>(
     const call = method(request, metadataOf(options), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
-      // `left`: true if the call could have reached the agent. Only a call that was sent has an authentication context.
+      // `left`: true if the agent has possibly received the call. Only a sent call has an authentication context.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })

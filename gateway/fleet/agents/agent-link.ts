@@ -10,7 +10,7 @@ export interface AgentLinkParts {
   readonly hostChanged: KeyedCondition
   /** Time in ms for which a host that has lost its connection still counts as online. */
   readonly reconnectMs: number
-  /** Watcher of the host. It has the connection of the host's live stream, if the certificates are valid. */
+  /** Watcher of the host. Its `connection` is `undefined` without a live stream or with an invalid certificate. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
   /** Time in ms for which calls may wait for the host after the gateway's start. 0: the host is not expected. */
   expectedMs(): number

@@ -23,7 +23,7 @@ export interface StoredEvacuation {
   readonly backupId: string
   /** Ids of backups that earlier restores found damaged or missing. */
   readonly unusable?: readonly string[]
-  /** True if the restore has failed and the failed host is the owner again. It is informed when it returns. */
+  /** True if the restore failed, so that the failed host is the owner again. The host is informed when it is online. */
   readonly isReinstated?: boolean
 }
 

@@ -40,7 +40,7 @@ export class GuestEvacuator implements GuestEvacuations {
 
   /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
-    // All guests count as moving, even those that cannot be restored, so that no rule binds one to the failed host.
+    // Even guests that cannot be restored count as moving. Otherwise, `together` rules would bind guests to the host.
     const request = { alsoMoving: guests.map(({ guest }) => guest.uuid), isFromBackup: true }
     const targets = await this.options.placement.planTargets(guests, refuseUnrestorable, request)
     return guests.map((guest, at) => {
@@ -171,11 +171,11 @@ export class GuestEvacuator implements GuestEvacuations {
     if (target?.online || watched.isRemoved(evacuation.toHostId)) await this.#reinstate(evacuation)
   }
 
-  /** Informs the former host that it owns the guest again. Until then, the host can regard its copy as outdated. */
+  /** Informs the former host that it owns the guest again. Before this call, it can regard its copy as outdated. */
   async #announce(evacuation: StoredEvacuation): Promise<void> {
     const { view, evacuations, reached, log } = this.options
     const { uuid, generation, fromHostId } = evacuation
-    // The former host was removed. The sweep of reservations then frees the name and id of the guest.
+    // For a removed host, only the evacuation is forgotten. The sweep of reservations frees the guest's name and id.
     if (this.options.watched.isRemoved(fromHostId)) return evacuations.forget(evacuation)
     if (!view.findState(fromHostId)?.online || !(await evacuations.confirm(evacuation))) return
     try {

@@ -37,7 +37,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** Call this if lists must show the guest with other data although the guest itself has not changed. */
+  /** Marks the guest's block as changed. Call this after a change of host data that lists show for the guest. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++

@@ -50,7 +50,7 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** Returns the move's host that is not the owner. If it is not known, returns all hosts except the owner. */
+  /** Returns the other host of the move besides the owner. If it is not known, returns all hosts except the owner. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]

@@ -180,7 +180,7 @@ export class GuestMover implements GuestMoves {
     const { operationId: id, guest, toHostId, refusedBy: earlier = [], offline } = request
     const { placement, moves } = this.options
     await this.#refuseImpossible(request)
-    // Guests that cannot move stay. Guests that must be on the same host therefore stay, too.
+    // `alsoMoving` must omit guests that cannot move. Guests with the same `together` name then stay with them.
     const alsoMoving = request.alsoMoving?.filter((uuid) => this.#canMove(uuid, offline))
     const moving = { guest, liveFacts: await this.#describeLive(request) }
     try {
@@ -258,7 +258,7 @@ function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {
   return { toHostId: hostId, network: { portMappings, publicIpv4s, ipv6Addresses, ipv4 } }
 }
 
-/** Feature that the agent of the source host needs. An agent without `move-offline` would ignore `offline`. */
+/** Feature that the source's agent needs. Without `move-offline`, it ignores `offline` and moves only containers. */
 function featureOf({ virtualization }: Guest, offline: boolean): AgentFeature {
   return virtualization === 'kvm' || offline ? 'move-offline' : 'move'
 }

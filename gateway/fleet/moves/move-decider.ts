@@ -119,7 +119,7 @@ export class MoveDecider {
     }
   }
 
-  /** Announces the owner to both hosts, first to the owner, because the other host deletes its copy when informed. */
+  /** Announces the owner to the owner and then to the other host, which deletes its copy after the announcement. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {

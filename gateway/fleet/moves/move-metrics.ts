@@ -3,7 +3,7 @@ import type { Operation } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { FleetView, OperationView } from '../contract.js'
 import { isEnded } from '../lists/operation-table.js'
 
-/** Figures of ended live moves in seconds: name, explanation and value. */
+/** Durations of an ended live move, in seconds: name of the metric, explanation and value. */
 const liveFigures: readonly [string, string, (operation: Operation) => number][] = [
   ['downtime', 'Pause of the virtual machine', ({ downtimeMs }) => downtimeMs / 1000],
   ['duration', 'Duration', ({ startedAtMs, finishedAtMs }) => (finishedAtMs - startedAtMs) / 1000],
@@ -35,7 +35,7 @@ export function addMoveGauges(registry: Registry, view: FleetView): void {
     })
 }
 
-/** Finds the live move of each host that has ended last. */
+/** Finds the most recently ended live move of each host. */
 function findLastLive(operations: Iterable<OperationView>): ReadonlyMap<string, Operation> {
   const found = new Map<string, Operation>()
   for (const { hostId, operation } of operations) {

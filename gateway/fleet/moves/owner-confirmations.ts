@@ -26,7 +26,7 @@ export class OwnerConfirmations {
 
   constructor(private readonly options: OwnerConfirmationsOptions) {}
 
-  /** Begins the confirmations that are missing. Failed ones are repeated by the next call. */
+  /** Begins the confirmations of online hosts that lack one. The next call repeats failed confirmations. */
   work(): void {
     this.#hideFormer()
     for (const host of this.options.view.states())
@@ -71,7 +71,7 @@ export class OwnerConfirmations {
   }
 }
 
-/** Compares a guest with its stored owner. If another host shows the guest then, updates the stored guests. */
+/** Compares a guest's host with its stored owner. Then updates the guest's stored copy in case the view has changed. */
 export async function recheck(
   view: Pick<FleetState, 'unsavedGuests'>,
   owners: Pick<GuestOwners, 'check'>,

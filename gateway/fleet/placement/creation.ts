@@ -18,7 +18,7 @@ export interface CreationOptions {
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
 }
 
-/** Fields of an order that only concern a guest of a failed host. */
+/** Values for new guests in the fields of CreateFromBackupOrder that only guests of failed hosts need. */
 const newGuest = { generation: 0, former: undefined, sharedPools: [] }
 
 const noSettings = { firewall: undefined, backupSchedule: undefined }
@@ -28,7 +28,7 @@ type Refusals = Map<string, BerthError>
 
 /** Creates guests: chooses a host, reserves resources, id and name, and calls the agent. */
 export class GuestCreator {
-  /** Ids of creations that have not begun yet, and for which `holdRoom` has reserved resources. */
+  /** Ids of creations for which `holdRoom` has reserved resources, and which have not begun yet. */
   readonly #held = new Set<string>()
 
   constructor(private readonly options: CreationOptions) {}

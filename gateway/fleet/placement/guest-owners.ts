@@ -85,7 +85,7 @@ export class GuestOwners {
 
   async #store(host: HostState, waiting: Map<string, boolean>): Promise<void> {
     const removed = [...waiting].flatMap(([uuid, isRemoved]) => (isRemoved ? [uuid] : []))
-    // A guest whose report was not valid is not in the view.
+    // The view lacks guests whose reports were rejected as invalid. They are skipped.
     const shown = [...waiting.keys()].flatMap((uuid) => host.guests.get(uuid) ?? host.conflicts.get(uuid) ?? [])
     waiting.clear()
     try {

@@ -233,7 +233,7 @@ export class GuestRegistry {
     return this.#planClaims(client, hostId, claims)
   }
 
-  /** @returns the plan; `highestId`: new value of the counter of ids, if it must be raised */
+  /** @returns the plan; `highestId`: new value of the id counter, undefined if the counter is high enough */
   async #planClaims(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
     const [held, counter] = await Promise.all([this.#readHeld(client, claims), client.get(this.#keys.nextId)])
     const { add, renamed, refused } = planClaims(hostId, claims, held)

@@ -36,7 +36,7 @@ export class NeighborIndex {
 
 type Counts = ReadonlyMap<string, number>
 
-/** Returns the hosts with the most guests. On the present host, one guest does not count: it is the guest itself. */
+/** Returns the hosts with the most partners of a guest. The guest itself is in `counts`, and is subtracted. */
 function fullest(counts: Counts, presentId: string): Counts {
   const present = (counts.get(presentId) ?? 1) - 1
   let most = present

@@ -184,7 +184,7 @@ export class Placement {
     return { hostId, room: { ...reserve(hostId, guest), uuid }, changes }
   }
 
-  /** @param ownId id of an operation whose former reservation must not count, because it will be replaced */
+  /** @param ownId id of the operation to plan; its earlier reservation does not count, because it will be replaced */
   #read(rooms: ReservedRooms, ownId?: string): RoomPlan & { candidates: Candidate[] } {
     const { counted, changes } = this.#planRooms(new Map([...rooms].filter(([id]) => id !== ownId)))
     const reserved = sumRooms(counted)

@@ -25,7 +25,7 @@ const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
 
-/** Plans moves that fulfill broken rules, then moves that even out the load. Each plan includes earlier moves. */
+/** Plans moves that fulfill broken rules, then moves that even out the load. Each move assumes all earlier moves. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
   const fleet = new BalancedFleet(facts)
   const suggestions = planRepairs(fleet)

@@ -92,7 +92,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
     const reason = findProblem(hostId, claim, { known, deletedAt, names, ids })
     if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, { known, deletedAt }) })
     else if (known) {
-      // A copy that this host must not start can have an old name, so its name is ignored.
+      // If this host is not the owner, its copy of the guest can have an old name, so the name is ignored.
       if (known.name === claim.name || claim.isOwner === false) continue
       renamed.push({ before: known, name: claim.name, reportedAt: claim.reportedAt })
       names.set(claim.name.toLowerCase(), claim.uuid)
@@ -131,7 +131,7 @@ function newerOwner(
   { known, deletedAt = 0 }: StoredGuest,
 ): Pick<Refusal, 'ownerGeneration'> {
   const stored = known ? (known.generation ?? 0) : deletedAt
-  // A host with a fenced copy must know the newest generation, too. Otherwise, a late message could make it the owner.
+  // The host of a fenced copy must also know the newest generation. It then rejects late messages with older ones.
   const isOutdated = (isOwner !== false || isFenced) && known?.hostId !== hostId && generation < stored
   return isOutdated ? { ownerGeneration: stored } : {}
 }

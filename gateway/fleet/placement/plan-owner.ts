@@ -12,7 +12,7 @@ export interface PendingMove {
 
 export interface GuestOwner {
   readonly hostId: string
-  /** Number of decisions about the owner. Each end of a move increases it, even a cancellation. */
+  /** Number of decisions about the owner. The end of a move is a decision even if the owner stays the same. */
   readonly generation: number
   readonly move?: PendingMove
 }

@@ -11,7 +11,7 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Time in ms since 1970 (steady clock) at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /** Maximum time in ms until `untilMs`, in case the reserving gateway's clock is ahead. Default: `roomLifetimeMs`. */
+  /** Lifetime in ms. It limits `untilMs` if the reserving gateway's clock is ahead. Default: `roomLifetimeMs`. */
   readonly lifetimeMs?: number
 }
 
@@ -23,7 +23,7 @@ export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
 
 /** Lifetime in ms of a reservation. A creation takes seconds. */
 export const roomLifetimeMs = 120_000
-/** Time in ms for which a reservation stays after one gateway shows its guest. Then all gateways show it. */
+/** Time in ms for which a reservation stays after one gateway shows its guest. All gateways show the guest by then. */
 export const roomSettleMs = 5000
 
 export interface RoomFacts {

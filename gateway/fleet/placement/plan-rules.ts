@@ -12,7 +12,7 @@ export interface PlacedGuest {
   readonly limits: Allocation | undefined
 }
 
-/** Other guests that decide on which hosts a guest may be. */
+/** The other guests that determine, by `spread` and `together` rules, on which hosts a guest may be. */
 export interface Neighbors {
   /** True if a host has another guest with the same `spread` name. */
   readonly isApartFrom: (hostId: string) => boolean
@@ -46,7 +46,7 @@ export function planNeighbors(placed: Iterable<PlacedGuest>, guest: GuestToPlace
   const partners = together === '' ? [] : others.filter(({ rules }) => rules.together === together)
   const isFollowing = ({ uuid = '', hostId }: PlacedGuest): boolean =>
     hostId === guest.fromHostId && guest.alsoMoving?.has(uuid) === true
-  // A guest that is moving is shown on the present host, and has a reservation on its target.
+  // `placed` contains a moving guest twice: on its present host, and as a reservation on its target.
   const arriving = new Set(partners.filter(({ hostId }) => hostId !== guest.fromHostId).map(({ uuid }) => uuid))
   const following = partners.filter((partner) => isFollowing(partner) && !arriving.has(partner.uuid))
   const rivals = spread === '' ? [] : others.filter(({ rules }) => rules.spread === spread)

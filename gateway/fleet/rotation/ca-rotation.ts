@@ -156,7 +156,7 @@ export class CaRotation implements FleetRotation {
     const rotation = this.#rotation.value
     if (this.#closed || rotation === undefined) return
     try {
-      // A gateway without the new CA must not hold the lease, because it could not encrypt the CA for other gateways.
+      // A gateway that lacks the new CA must not hold the lease, because the holder encrypts the CA for other gateways.
       if (rotation && !(await this.#follow(rotation))) return
       // Before all hosts are known, missing hosts would count as removed.
       if (!this.options.watched.isComplete || !rotation || !this.#hasWork(rotation)) return

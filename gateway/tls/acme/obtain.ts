@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no challenge that this gateway supports')
 }
 
-/** True if another challenge method can succeed: only this method was rejected or cannot be used. */
+/** True if the error concerns only this challenge method, so that another method can succeed. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }

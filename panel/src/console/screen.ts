@@ -63,7 +63,7 @@ export class Screen {
     this.#rfb?.sendCtrlAltDel()
   }
 
-  /** Sends F6 to the guest. The user cannot send it with the keyboard: there, F6 moves the focus out of the screen. */
+  /** Sends F6 to the guest. On the user's keyboard, F6 is not sent, because it moves the focus out of the screen. */
   pressF6(): void {
     this.#rfb?.sendKey(0xffc3, 'F6')
   }

@@ -50,7 +50,7 @@ const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', mono
 
 /**
  * Control sequences that xterm.js repeats as often as their count says. With a count of a thousand million, a guest
- * could block the page. Counts above the number of lines and columns are therefore ignored.
+ * could block the page. Sequences with a count above `mostCount` are therefore ignored.
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000

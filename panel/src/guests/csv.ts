@@ -28,7 +28,7 @@ export function guestsAsCsv(guests: readonly Guest[], hostName: (id: string) => 
   return [head, ...rows].map((row) => row.map(cell).join(',') + '\r\n').join('')
 }
 
-/** Quotes a value. Spreadsheets would run a text as a formula if it begins with one of these characters. */
+/** Quotes a value. An apostrophe precedes text that spreadsheets would run as a formula, such as `=1+1`. */
 function cell(value: string | number): string {
   const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text

@@ -21,7 +21,7 @@ class GuestList extends LiveRows<Guest> {
       },
       tells: ({ type }) => type.startsWith('guest.') && type !== 'guest.host',
       apply: (rows, changes) => {
-        // The rows now differ from the last response. Without the ETag of that response, the next read gets all rows.
+        // The rows now differ from the last response. A request with its ETag could get a 304 for the old rows.
         if (changes.length > 0) etag = ''
         return applyToGuests(rows, changes)
       },

@@ -7,7 +7,7 @@ export function actionText(action: string): string {
   return texts.find(`task.${action}`, action)
 }
 
-/** Names the current step of a task, with the amount if it transfers data: `copying: 12 MiB, 3.1 MiB/s`. */
+/** Describes the current step of a task. @param stage step, with an optional amount: `copying: 12 MiB, 3.1 MiB/s` */
 export function stageText(stage: string): string {
   const [step = '', ...amount] = stage.split(': ')
   return [texts.find(`stage.${step}`, step), ...amount].join(' · ')

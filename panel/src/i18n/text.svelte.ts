@@ -32,7 +32,7 @@ class Texts {
     return this.#translate(key, values)
   }
 
-  /** Returns the text for a key whose end is a value from the server. If the key is unknown, returns `fallback`. */
+  /** Returns the text for a key with a value from the server, such as `task.create`. Unknown keys give `fallback`. */
   find(key: string, fallback: string): string {
     void this.language
     return key in en ? this.#translate(key) : fallback

@@ -11,7 +11,7 @@ interface SharedScope {
 }
 
 const tabs = new Set<MessagePort>()
-/** Tabs that need the stream, because they have not reported that they are hidden. */
+/** Tabs that need the stream. A tab that reports that it is hidden is removed. */
 const awake = new Set<MessagePort>()
 const feed = new EventFeed((message) => tabs.forEach((tab) => tell(tab, message)))
 

@@ -1,6 +1,6 @@
 import { ApiFailure } from '../api/failure.ts'
 
-/** Static methods of `PublicKeyCredential` that the types of the browser may lack. */
+/** Static methods of `PublicKeyCredential`, declared here because TypeScript's DOM types may lack them. */
 interface Parsers {
   parseCreationOptionsFromJSON(options: object): PublicKeyCredentialCreationOptions
   parseRequestOptionsFromJSON(options: object): PublicKeyCredentialRequestOptions
@@ -27,7 +27,7 @@ export async function usePasskey<Result>(options: object): Promise<Result> {
   return toJson(await explained(navigator.credentials.get({ publicKey })))
 }
 
-/** Explains failures of the browser in the words of the panel. */
+/** Converts errors of the browser to failures for which the panel has a text. */
 async function explained(work: Promise<Credential | null>): Promise<Credential | null> {
   try {
     return await work

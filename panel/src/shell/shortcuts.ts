@@ -10,7 +10,7 @@ export const places: readonly { readonly key: string; readonly path: string; rea
   { key: 's', path: '/settings', label: 'nav.settings' },
 ]
 
-/** True if a key press belongs to a text input or to the browser. */
+/** True if a key press belongs to the browser, or to an input, a terminal, a dialog or a menu. */
 export function isTaken({ target, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean {
   const field = 'input, textarea, select, [contenteditable], .terminal, [role=dialog], [role=menu]'
   return ctrlKey || metaKey || altKey || (target instanceof HTMLElement && target.closest(field) !== null)

@@ -28,7 +28,7 @@ class ServerTime implements ZonedTime {
    * @param date header `Date` of an answer that has just arrived
    */
   set(zone: string, date: string | null): void {
-    // If the browser does not know the zone, all times stay in the previous one.
+    // If the browser does not know the zone, nothing is changed, and times stay in the previous zone.
     if (!isKnownZone(zone)) return
     this.zone = zone
     const skewMs = Date.parse(date ?? '') - Date.now()

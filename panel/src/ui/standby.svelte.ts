@@ -1,6 +1,6 @@
 /**
- * True after the first page was shown. The panel then loads scripts that can be needed at any moment, such as the login
- * dialog. A later load can find a newer panel at the gateway: this requires a reload, which loses typed text.
+ * True after the first page was shown. The panel then loads scripts that it can need at any moment, such as the login
+ * dialog. If the gateway gets a newer panel, a later load would require a reload of the page, which loses typed text.
  */
 class Standby {
   isReady = $state(false)

@@ -36,7 +36,7 @@ const tones: Readonly<Record<string, Tone>> = {
   low: '',
 }
 
-/** Returns the colour of a status. The text of a badge also states the status. */
+/** Returns the colour of a status. Colours are only an addition, because badges also contain the status as text. */
 export function toneOf(status: string): Tone {
   return tones[status] ?? ''
 }

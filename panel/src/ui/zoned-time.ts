@@ -41,7 +41,7 @@ const units = [
   ['hour', 3600],
   ['minute', 60],
 ] as const
-/** Longer distances are shown as a date. */
+/** Maximum distance in days of a time that is described relative to now. More distant times are shown as dates. */
 const mostDays = 7
 
 /**

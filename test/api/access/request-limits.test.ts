@@ -63,7 +63,7 @@ describe('limits on requests', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // Requests of `status` also count towards the limit, so the slow request may be rejected: then it is sent again.
+    // The limit also counts requests of `status`, so it may reject the slow request. The test then sends it again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()

@@ -268,7 +268,7 @@ describe('the search for secrets in logs and stored data', function () {
     keep('webhook secret', secret)
   })
 
-  /** Remembers a private key for the search: its text, and its secret number in two forms. */
+  /** Remembers a private key for the search: its text, and its private value `d` in two forms. */
   function keepKey(name: string, pem: string): void {
     const { d = '' } = createPrivateKey(pem).export({ format: 'jwk' })
     keep(name, pem)

@@ -11,8 +11,8 @@ const deadlineMs = 180_000
 const unnoticed = 100
 
 /**
- * Maximum number of passwords that are checked within `minutes`: `unnoticed`, and from each source two at once, and one
- * more after 1, 3, 7, 15 … minutes.
+ * Maximum number of passwords that are checked within `minutes`. From each source, two are checked at once, and one
+ * more after 1, 3, 7, 15 … minutes. Another `unnoticed` checks can begin before the attack is detected.
  */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 

@@ -26,7 +26,7 @@ const mostOfStrangers = 30
 type Place = 'device' | 'first stranger' | 'second stranger'
 type Step = 'right password' | 'wrong password' | 'wrong code' | 'wrong recovery code' | 'complete login'
 
-/** Counts the wrong codes that were checked. Fails if one place, or all unknown devices together, tried too many. */
+/** Counts the wrong codes that were checked. Fails if a place, or all unknown devices together, exceed their limit. */
 class Guesses {
   readonly #counts = new Map<string, number>()
   #strangers = 0

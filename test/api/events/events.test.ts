@@ -264,7 +264,7 @@ describe('GET /events if a client is slow', function () {
       await waitFor(() => quick.events.some(({ data }) => isRound(data.data, round)), { intervalMs: 2 })
       seen.push(...quick.events.splice(0).map(({ data }) => parseInt(String(data.data?.['status_reason']))))
     }
-    // The beginning of the stream, and maybe the creation of the container, contain no number of a round.
+    // Events without the number of a round: the beginning of the stream, and possibly the creation of the container.
     const received = seen.filter((round) => !Number.isNaN(round))
     expect(received).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
     expect(gateway.events.ring.bytes).to.be.at.most(1024 ** 2)

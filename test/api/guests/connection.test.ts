@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` once the agent certainly has the request for a diagnosis: after its answer to a later request. */
+/** Calls `count` when the agent has received the request for a diagnosis, which its answer to a later request shows. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

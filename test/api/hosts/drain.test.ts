@@ -278,7 +278,7 @@ describe('a drain of a host over HTTP', () => {
     await workers[1]!.close()
   })
 
-  /** Starts a second `Drains`, as another gateway has. It uses the same data. */
+  /** Starts a second `Drains` on the same data, like that of another gateway. */
   async function startWorker(): Promise<Drains> {
     const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
     const worker = new Drains({

@@ -72,7 +72,7 @@ describe('the evacuation of a failed host over HTTP', function () {
   }
   const openEvents = (): Promise<EventStream> =>
     EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=guest')
-  /** Types of the events that show or hide the guest, or show it on another host. */
+  /** Returns the types of the guest's events that report its creation, its removal or another host, in order. */
   const hostChangesIn = ({ events, types }: EventStream, { uuid }: Guest): (string | undefined)[] =>
     types.filter(
       (type, at) =>
@@ -265,7 +265,7 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(await detail(lost)).to.include({ host_id: 'host-a', status: 'running' })
   }
 
-  /** Begins a restore whose order is lost, because its target goes down directly before it. */
+  /** Begins a restore whose order is lost, because the target goes offline immediately before the order is sent. */
   async function loseOrder({ uuid }: Guest, target: string): Promise<void> {
     const refusedBy = hosts.filter((host) => host !== target)
     const openTarget = async (): Promise<BackupTarget> => {

@@ -17,7 +17,7 @@ const minute = 60_000
 
 describe('maintenance windows over HTTP', () => {
   let gateway: TestGateway
-  /** Time of the clock that the windows follow. */
+  /** Present time in ms since 1970 of the gateway's clock, which determines when windows begin and end. */
   let nowMs = Math.floor(Date.now() / 1000) * 1000
   let guest: Guest
   let other: Guest
@@ -55,7 +55,7 @@ describe('maintenance windows over HTTP', () => {
     const options = headers ? { key: '', headers } : {}
     return (await gateway.request('GET', `/containers/${uuid}`, options)).body.data.maintenance
   }
-  /** Returns what a container shows while nothing changes, on its own and in the list. */
+  /** Returns the maintenance that a container shows. Checks that its row in the list shows the same. */
   const shownOn = async (one: Guest, headers?: Record<string, string>): Promise<Body> => {
     const shown = await readOf(one, headers)
     const { body } = await gateway.request('GET', '/containers', headers ? { key: '', headers } : {})

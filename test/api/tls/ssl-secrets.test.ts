@@ -9,7 +9,7 @@ import { encrypted, TestAuthority } from '../../support/gateway/tls-material.js'
 
 const name = 'panel.example'
 
-/** Forms in which a private key could be written: its secret number in several encodings, and lines of the PEM. */
+/** Forms in which a private key could be written: its private value `d` in several encodings, and lines of the PEM. */
 function formsOf(pem: string): string[] {
   const key = createPrivateKey(pem)
   const { d = '' } = key.export({ format: 'jwk' })

@@ -31,7 +31,7 @@ export interface LabGateway {
   readonly client: LabClient
 }
 
-/** Guests of each agent in memory that exist from the beginning. */
+/** Number of guests that each agent in memory has from the beginning. */
 export const seededGuests = 10
 const gatewayPort = 8080
 const agentPort = 7443

@@ -34,12 +34,12 @@ export interface TrialResult {
   readonly created: number
   readonly probe: VisibilityProbe
   readonly events: EventCounts
-  /** Number of calls with an epoch, and number of refused calls. */
+  /** Number of calls with an epoch, number of refused calls, and the highest epoch of a call. */
   readonly fenced: { readonly calls: number; readonly refused: number; readonly highest: number }
   readonly findings: Findings
 }
 
-/** Time in ms without an event after which all events have arrived. */
+/** Time in ms without a further event, after which the trial assumes that all events have arrived. */
 const quietMs = 5000
 /** Maximum number of simultaneous other writes. */
 const mostAtOnce = 100
@@ -100,7 +100,7 @@ export class FailoverTrial {
     return results
   }
 
-  /** Starts writes other than creations at a constant rate. Pauses while too many of them have no result. */
+  /** Starts writes of keys and settings at a constant rate. Pauses while `mostAtOnce` of them have no result. */
   async #writeOthers(): Promise<void> {
     const running = new Set<Promise<void>>()
     const intervalMs = 1000 / this.options.writesPerSecond
@@ -161,7 +161,7 @@ export class FailoverTrial {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Calls the agent that got calls with epochs. The epoch of this call is lower than that of the agent's last call. */
+  /** Calls an agent with an epoch below the highest epoch so far, which it must refuse. @returns counts of all calls */
   async #checkStaleHolder(): Promise<TrialResult['fenced']> {
     const { lab } = this
     const all = (await lab.report()).fenced.flat().filter(({ work }) => work === fencedWork)

@@ -19,12 +19,12 @@ export interface FaultParts {
   readonly lab: FailoverLab
   readonly writes: Writes
   readonly probe: VisibilityProbe
-  /** Time in ms for which a gateway is cut off or stopped. */
+  /** Time in ms for which a gateway is cut off. */
   readonly cutMs: number
   readonly stopMs: number
 }
 
-/** Writes that must succeed before a fault counts as over. */
+/** Number of writes that must succeed before a fault counts as over. */
 const enoughWrites = 20
 
 /** Makes parts of the lab fail, one after another. Each call returns when everything works again. */

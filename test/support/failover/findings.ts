@@ -6,7 +6,7 @@ export class Findings {
   readonly twice: string[] = []
   /** Reads that accepted a deleted key, or refused a new one, although they began after the acknowledgement. */
   readonly stale: string[] = []
-  /** Events with several ids. */
+  /** Events that arrived several times with different ids. */
   readonly duplicated: string[] = []
   /** Calls with an old epoch that an agent accepted. */
   readonly fences: string[] = []

@@ -50,7 +50,7 @@ export class KeyWriters {
     if (!isKept) this.#deletable.push({ name, id, key, createdMs: performance.now() })
   }
 
-  /** Deletes the oldest key that is not in `kept`. @returns false if all keys that may be deleted are too young */
+  /** Deletes the oldest key that may be deleted. @returns false if no key is old enough */
   async deleteOldest(): Promise<boolean> {
     const [oldest] = this.#deletable
     if (!oldest || performance.now() - oldest.createdMs < leastAgeMs) return false

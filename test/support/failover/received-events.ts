@@ -3,13 +3,13 @@ import type { Findings } from './findings.js'
 
 export interface EventCounts {
   readonly events: number
-  /** Messages that arrived again with the same id, as the documentation permits. */
+  /** Number of messages that arrived again with the same id, which the documentation permits. */
   readonly repeated: number
-  /** Events that arrived with several ids. */
+  /** Number of events that arrived several times with different ids. */
   readonly duplicated: number
-  /** Notices of omitted events. */
+  /** Number of notices of omitted events. */
   readonly dropped: number
-  /** Acknowledged creations without `task.done` or `task.failed`. */
+  /** Number of acknowledged creations for which neither `task.done` nor `task.failed` arrived. */
   readonly missing: number
 }
 

@@ -25,7 +25,7 @@ export class SettingWriters {
     this.guests = Array.from({ length: count }, (_, index) => ({ name: `sim-${index + 1}`, expiry: '', isBusy: false }))
   }
 
-  /** Changes the next guest that has no writer. */
+  /** Changes the expiry of the next guest. Does nothing if an earlier write to this guest has no result yet. */
   async write(): Promise<void> {
     const number = this.#count++
     const guest = this.guests[number % this.guests.length]!

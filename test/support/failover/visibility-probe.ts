@@ -35,7 +35,7 @@ export class VisibilityProbe {
     return this.#running < 2
   }
 
-  /** Reads from all gateways until each of them shows the write. */
+  /** Reads from each working gateway until it shows the write, for at most 20 s. */
   async run(probe: Probe): Promise<void> {
     this.#running++
     const beganMs = performance.now()

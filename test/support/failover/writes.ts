@@ -3,7 +3,7 @@ import type { LabReply } from './lab-client.js'
 
 /** Pause in ms before a request is repeated. */
 const pauseMs = 200
-/** Time in ms after which a request counts as never answered. */
+/** Time in ms after which a write without a known result is no longer repeated and counts as unanswered. */
 const patienceMs = 300_000
 /** Codes of refusals that a client repeats, because the obstacle may be gone. */
 const temporary = ['task_running', 'invalid_state', 'resource_exhausted', 'rate_limited']
@@ -40,7 +40,7 @@ export class Writes {
     return gapMs
   }
 
-  /** Sends a write until its result is known. */
+  /** Repeats a write until its result is known, at most for `patienceMs`. */
   async make(send: () => Promise<LabReply>, { isDone, isKey = false }: WriteOptions = {}): Promise<WriteResult> {
     const beganMs = performance.now()
     for (let attempts = 1; ; attempts++) {

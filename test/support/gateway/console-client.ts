@@ -7,7 +7,7 @@ export interface ConsoleClientOptions {
   readonly protocols?: readonly string[]
   readonly query?: Record<string, string>
   readonly headers?: Record<string, string>
-  /** If true (the default), the client acknowledges output, as clients of berth.console.v1 must. */
+  /** If true, the client acknowledges output. Default: true for berth.console.v1, which requires acknowledgements. */
   readonly acknowledges?: boolean
 }
 

@@ -40,7 +40,7 @@ export interface CustomerParts {
   readonly stopped: () => boolean
 }
 
-/** Sends random requests for its guest until it is stopped, and remembers the settings that the agent acknowledges. */
+/** Sends random requests for its guest until `stopped` returns true. Remembers the acknowledged settings. */
 export class Customer {
   /** Ids of the operations that the agent accepted. */
   readonly operations: string[] = []

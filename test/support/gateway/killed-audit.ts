@@ -6,12 +6,12 @@ interface Entry {
   readonly detail: string
 }
 
-/** Checks that the audit log contains all changes that certainly were made: acknowledged or read later. */
+/** Checks that the audit log contains all acknowledged changes, and no successful change whose value was never seen. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()
 
-  /** Records a value that a request has read. @param action name of the change that set it, in the audit log */
+  /** Records a value that a request has read. @param action name in the audit log of the change that set the value */
   observed(action: string, value: string): void {
     note(this.#observed, action, value)
   }

@@ -275,7 +275,7 @@ export class RedisLab {
     return index >= 0 && named.every((host) => host === named[0]) ? [index] : undefined
   }
 
-  /** Address of the master by each running Sentinel. "": the Sentinel does not answer. */
+  /** Addresses of the master that the running Sentinels report; "" for a Sentinel that does not answer. */
   async #namedMasters(): Promise<string[]> {
     const running = this.#sentinels.filter(({ child }) => child !== undefined)
     const answers = await Promise.all(

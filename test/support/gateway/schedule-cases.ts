@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 
 export interface ScheduleCases {
-  /** Returns the fields of the container and its schedule that differ between snapshots and backups. */
+  /** Returns expected fields of the container and its schedule that differ between snapshots and backups. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
   /** Returns the expected values of fields that only the tested kind has (snapshot or backup). */
   readonly made: () => object

@@ -75,7 +75,7 @@ export interface TestGateway {
   readonly url: string
   readonly adminKey: string
   /**
-   * Sends a request and checks the response. `path` is relative to /api/v1, or begins with /api, or is that of a page.
+   * Sends a request and checks the response. `path` is relative to /api/v1, unless it begins with /api or is a page.
    */
   request(method: string, path: string, options?: RequestOptions): Promise<Reply>
   makeKey(fields: { scopes?: string[]; container_uuids?: string[]; name?: string }): Promise<string>

@@ -79,7 +79,7 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // After the rescue system, only these steps are tested. The other steps do not depend on the direction.
+    // For the way back from the rescue system, only these steps are tested. The others do not depend on the direction.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['stop', 'remove'], undone: [], forwardOnly: true },
@@ -92,7 +92,7 @@ function isStillWanted(after: unknown): void {
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
 }
 
-/** Checks that a failure leaves the guest and its power state unchanged. Only the password may be the new one. */
+/** Checks that a failure changes neither the guest nor its power state. A completed run still sets the new password. */
 function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
   if (phase === 'before-run') return void expect(after).to.deep.equal(before)
   const [row] = (after as { guests: object[] }).guests

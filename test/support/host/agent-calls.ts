@@ -108,7 +108,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** Type of a generated method. TypeScript infers from the last overload; this one has the most parameters. */
+/** Type of the last overload of a generated method, from which TypeScript infers. It has the most parameters. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,

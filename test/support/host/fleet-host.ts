@@ -52,8 +52,8 @@ export interface FleetHostOptions {
 }
 
 /**
- * A simulated host: a network namespace with a real agent, its bridge, tables, pool and state. Inside, every host uses
- * the product's default names. Only the names of shared objects (cgroups, directories) contain the host's name.
+ * A simulated host: a network namespace with a real agent, its bridge, tables, pool and state. Bridge and tables have
+ * the default names of the product. Names of interfaces, cgroups and directories contain the name of the host.
  */
 export class FleetHost {
   readonly name: string

@@ -20,7 +20,7 @@ export interface Instance {
 }
 
 export interface Inventory {
-  /** Root filesystems of guests in the pool. */
+  /** Names of the guests' volumes in the pool, including those of rescue systems. */
   readonly subvolumes: string[]
   /** Faults of btrfs quotas: quota groups without a subvolume, and disks without a limit. */
   readonly quotaFaults: string[]
@@ -91,7 +91,7 @@ function readQuotaFaults({ pool }: Instance): string[] {
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
-/** Finds quota groups with data but without a subvolume. Empty groups are allowed: the next sweep deletes them. */
+/** Finds guests' quota groups (level 190) with data but no members. The next sweep deletes empty groups. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
     ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
@@ -234,7 +234,7 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
   return [...new Set(names)].sort()
 }
 
-/** Reports lock files that belong to no guest. The opposite is normal: a guest that never started has no lock file. */
+/** Returns lock files that belong to no guest. A guest may have no lock file, because it never started. */
 function readLocks({ stateDir }: Instance): string[] {
   const root = join('/run/lxc/lock', stateDir, 'lxc')
   const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []

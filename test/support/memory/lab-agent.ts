@@ -29,7 +29,7 @@ import { silentLog } from '../gateway/redis.js'
 export interface LabAgentOptions {
   /** Identity directory, as `berth-agent join` creates it. */
   readonly identityDir: string
-  /** Directory of the agent's journal. By default the journal is in memory and ends with the agent. */
+  /** Directory of the agent's journal, which `destroy` removes. Default: a new directory, in memory if possible. */
   readonly stateDir?: string
   /** Address to listen at, as host:port. By default a free port. */
   readonly listen?: string
@@ -50,8 +50,8 @@ export type LabGuest = Partial<Omit<GuestInsert, 'spec'>> & {
 }
 
 /**
- * The real agent in this process: its journal, domain, operations and gRPC with mutual TLS, on a simulated host. Its
- * journal is in memory, so that no test waits for a disk.
+ * The real agent in this process: its journal, domain, operations and gRPC with mutual TLS, on a simulated host. By
+ * default its journal is in memory, so that no test waits for a disk.
  */
 export class LabAgent {
   #daemon: Daemon | undefined

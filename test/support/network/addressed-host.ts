@@ -142,7 +142,7 @@ export class AddressedHost {
     return this.ask(undefined, 'tcp', address, '8081', '0', '0.3') !== ''
   }
 
-  /** Starts a server that runs until the guest stops. */
+  /** Starts a server, which runs until its guest stops. If `uuid` is undefined, it runs in the public network. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
     // Waits for the guest: the agent reports it to its watchers a moment after the creation has ended.
     if (uuid !== undefined) await this.guest(uuid)

@@ -134,7 +134,7 @@ class Interleaving {
   }
 }
 
-/** Counts the operations in progress, and records the order in which they begin. */
+/** Records how many operations run a step at the same time, and the order in which operations begin. */
 export class Gauge {
   most = 0
   mostOfGuest = 0

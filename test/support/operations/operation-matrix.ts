@@ -71,9 +71,9 @@ function expectDefinition({ definition }: MatrixSubject, options: MatrixOptions)
 }
 
 /**
- * Adds tests that inject each fault at each step. The step fails before or after its run. Its run or undo is executed
- * twice. Or the agent is gone before or after the run or undo: the engine stops there, and a new engine recovers from
- * the journal. A `forwardOnly` operation must reach the end state that it reaches without the fault.
+ * Adds tests that inject each fault at each step. A step fails before or after its run. A run or an undo is executed
+ * twice. The agent ends before or after a run or an undo, and a new engine recovers from the journal. A `forwardOnly`
+ * operation must reach the same end state as without the fault.
  */
 export function describeOperationMatrix(title: string, options: MatrixOptions): void {
   describe(title, function () {

@@ -82,7 +82,7 @@ function operationSteps(world: World, { evacuation, at }: NumberedEvacuation): S
     isRunning: false,
     ownership: { role: 'absent', generation, moveId: '' },
   }
-  // If the restored guest ran for a moment, its changes are lost. The disk of the failed host is the newest again.
+  // The undo loses the changes of a restored guest that already ran. The failed host's disk is then the newest again.
   const kept = world.hosts[from]!.copy === 'stale' ? withHost(world, from, { copy: 'whole' }) : world
   const undone = withState(withHost(kept, to, gone), at, 'failed')
   const next = world.hosts[to]!.copy === 'none' ? withHost(world, to, { copy: 'whole' }) : withState(world, at, 'done')

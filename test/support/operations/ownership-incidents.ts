@@ -63,7 +63,7 @@ function restored({ copy }: HostImage): HostCopy {
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Steps in which a gateway tells a host that it is not the guest's owner. The host may act as the owner. */
+/** Steps in which a gateway tells a host that another host owns the guest. A restored host may act as the owner. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

@@ -105,11 +105,11 @@ export const productRules = {
   planReturn,
   planEvacuate,
   planReinstate,
-  /** True if a gateway may make the failed host the owner again. The restore must have failed, and be undone. */
+  /** True if a gateway may make the failed host the owner again. The restore must have failed and been undone. */
   mayReinstate: (state: EvacuatedGuest['state']): boolean => state === 'failed',
   /** True if a gateway may choose a host with this role of the guest for a restore. */
   mayRestoreOn: ({ role }: Ownership): boolean => role === 'absent',
-  /** True if a gateway tells a host with this role that the guest belongs to another host, apart from moves. */
+  /** True if a gateway tells a host with this role that another host owns the guest, even without a move. */
   isTold: ({ role }: Ownership): boolean => role === 'owner' || role === 'leaving' || role === 'fenced',
   /** True if a host that has returned waits with the start until a gateway has compared the owner. */
   waitsForOwners: (): boolean => true,
@@ -131,7 +131,7 @@ export type Rules = typeof productRules
 export interface Step {
   readonly name: string
   readonly next: World
-  /** False for steps that need not happen: new moves and crashes. */
+  /** False for steps that need not happen, such as new moves, crashes, failures of hosts and incidents. */
   readonly isProgress: boolean
 }
 
@@ -177,7 +177,7 @@ export function crash(world: World, host: number): World {
   return world.hosts[host]?.isRunning ? withHost(world, host, { isRunning: false }) : world
 }
 
-/** True if a move may begin. In a search with incidents, both hosts of each earlier move must know its outcome. */
+/** True if a move may begin. With incidents or evacuations, both hosts of each earlier move must know its outcome. */
 function mayBegin({ moves, evacuations, hosts }: World, limits: Limits): boolean {
   // Guests whose evacuation is stored do not move.
   const isStored = ({ from, generation, state }: EvacuatedGuest): boolean =>
@@ -232,7 +232,7 @@ function returnSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Returns a step for each message that may arrive at a host. The messages are about each move and each owner. */
+/** Returns a step for each message that may arrive at a host: messages about a move, and about the owner. */
 function messageSteps(world: World, rules: Rules): Step[] {
   const ofMoves = world.moves.flatMap(({ from, to, generation, isForgotten }, id) => {
     const moveId = String(id)
@@ -258,7 +258,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if an evacuation made this generation. Gateways do not announce such an owner to itself, but order the restore. */
+/** True if an evacuation made this generation. Gateways send its owner the order to restore, not an appointment. */
 function isOfEvacuation({ evacuations }: World, generation: number): boolean {
   return evacuations.some((one) => one.generation === generation)
 }

@@ -20,7 +20,7 @@ interface Visited {
   /** Key of the state from which the search first reached this state. `step` leads from there to here. */
   readonly from: string
   readonly step: string
-  /** Keys of all states from which one step leads to this state. Crashes and new moves do not count as steps. */
+  /** Keys of the states from which one step leads to this state. Only steps with `isProgress` count. */
   readonly before: string[]
 }
 

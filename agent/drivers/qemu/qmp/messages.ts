@@ -4,7 +4,7 @@
  * docs/interop/qmp-spec.txt, docs/interop/qemu-ga-ref of QEMU
  */
 
-/** Maximum length of a line. The longest answer that the driver requests from QEMU has about 100 KB. */
+/** Maximum length of a line in bytes. The longest answer that the driver requests from QEMU has about 100 KB. */
 export const mostLineBytes = 1024 * 1024
 
 export type QmpMessage =

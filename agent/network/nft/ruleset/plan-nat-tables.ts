@@ -15,7 +15,7 @@ export interface NatTablesPlan {
  * because it would drop packets from its own address.
  *
  * Single ports are in a hash, so the cost of a change does not depend on their number. A range is one interval and
- * keeps the port number, because nft cannot add an offset. A range with changed port numbers is stored as single ports.
+ * keeps the port numbers, because nft cannot add an offset. If guest and host ports differ, single ports are stored.
  */
 export function planNatTables(plan: NatTablesPlan): string[] {
   return [...planIpv4Nat(plan), ...planIpv6Nat(plan)]

@@ -15,7 +15,7 @@ export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
   /** Hash of the planned rules and of nft's present output for the tables, without guests' elements and chains. */
   readonly fingerprint: string
-  /** Fingerprint that nft has stored since the creation of the tables. Undefined: nft contains no fingerprint. */
+  /** Fingerprint that was stored in nft when the tables were created. Undefined: nft contains no fingerprint. */
   readonly noted: string | undefined
   /** Bytes that each element has counted, in the sets that count traffic. */
   readonly counted: ReadonlyMap<ElementId, number>

@@ -47,8 +47,8 @@ export function findStaleFlows(
 }
 
 /**
- * Finds flows to addresses that no guest has. Such flows exist if an earlier agent ended after it removed a guest's
- * elements, but before it purged the guest's flows.
+ * Finds flows to private addresses that no guest has, and flows of mappings that no longer exist. An earlier agent can
+ * have ended after it removed nft elements, but before it purged their flows.
  */
 export function findAbandoned(
   flows: readonly TrackedFlow[],

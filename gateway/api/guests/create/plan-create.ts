@@ -101,7 +101,7 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 
 /**
  * Returns the number of addresses to choose. Some clients send 0 instead of omitting the count. Therefore, if `assign`
- * is true, 0 means one address. If `assign` is false, the count is ignored.
+ * is true and `list` is empty, 0 means one address. If `assign` is false, the count is ignored.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

@@ -109,7 +109,7 @@ function extraPorts(value: unknown): number[] {
 
 /**
  * Removes duplicate ports, and ports that already have a mapping in the request. Only mappings that the request lists
- * in full may share a port.
+ * in full may share a container port.
  */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>

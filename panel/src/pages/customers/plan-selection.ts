@@ -1,4 +1,4 @@
-/** Returns which guests a selection adds to those of a customer, and which it removes. */
+/** Compares the guests of a customer with a new selection. Returns the guests to add and to remove. */
 export function planSelection(
   owned: readonly string[],
   selected: readonly string[],
@@ -9,7 +9,7 @@ export function planSelection(
   }
 }
 
-/** Applies a selection to the guests that the customer has now, after another client has changed them. */
+/** Applies the changes from `owned` to `selected` to `now`, the customer's guests after a change by another client. */
 export function rebaseSelection(
   owned: readonly string[],
   selected: readonly string[],

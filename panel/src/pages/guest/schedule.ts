@@ -4,6 +4,6 @@ export interface ScheduleBody {
   readonly interval_hours: number
   readonly time: string
   readonly retention: number
-  /** Only for backups. */
+  /** Id of the backup target. Absent: the schedule is for snapshots. */
   readonly target_id?: string
 }

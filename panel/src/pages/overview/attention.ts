@@ -162,7 +162,7 @@ function planPolicy({ guests = [], nowText }: FleetFacts): Attention[] {
   return [...item('attention.expired', expired, 'expired'), ...item('attention.suspended', suspended, 'suspended')]
 }
 
-/** Replaces items of many hosts by one item that lists the hosts. */
+/** If there are more than `mostSingle` items of several hosts, replaces them by one item that lists the hosts. */
 function grouped(found: readonly Attention[], text: Key, href: string): readonly Attention[] {
   const names = unique(found.flatMap(({ names: hosts = [] }) => hosts))
   if (found.length <= mostSingle || names.length < 2) return found

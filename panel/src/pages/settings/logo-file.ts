@@ -1,4 +1,4 @@
-/** Maximum size of a logo in pixels. It is shown at most at half of this size. */
+/** Maximum width and height of a logo in pixels. Pages show logos at most at half of this size. */
 const maxWidth = 512
 const maxHeight = 128
 /** Maximum size in bytes that the gateway accepts. */
@@ -23,7 +23,7 @@ export async function readLogo(file: File): Promise<string> {
 }
 
 async function encode(picture: HTMLImageElement): Promise<string> {
-  // Some SVG files have no size of their own.
+  // An SVG file without width and height can have the natural size 0. It is drawn as a square.
   const [width, height] = [picture.naturalWidth || maxHeight, picture.naturalHeight || maxHeight]
   const fitting = Math.min(1, maxWidth / width, maxHeight / height)
   for (const scale of [fitting, fitting / 2, fitting / 4]) {
