@@ -79,7 +79,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   const names = subjectAltNames(certificate)
   const uris = names.filter((name) => name.startsWith('URI:'))
   const identity = uris.length === 1 ? parseUri(uris[0]!.slice(4)) : undefined
-  if (!identity) throw badCertificate('is not for a gateway, agent or transfer of Berth')
+  if (!identity) throw badCertificate('is not for a gateway, an agent or a transfer between hosts of Berth')
   if (!names.includes(`DNS:${identityDnsName(identity)}`) || names.length !== 2)
     throw badCertificate('contains names that do not match its role')
   if (certificate.ca) throw badCertificate('is a CA certificate')

@@ -9,7 +9,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the guest that owned an address at a given time', () => {
-  it('is the first recorded owner for any time since the creation of this guest, even before the agent recorded it', () => {
+  it('is the first recorded owner, also for the time between the creation of this guest and its record', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])

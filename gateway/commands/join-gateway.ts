@@ -180,7 +180,7 @@ async function checkStore(context: CommandContext, prepared: string, id: string)
   if (!list.gateways.some((gateway) => gateway.id === id))
     throw conflict(
       'wrong_store',
-      'on this machine, the address of the store is another server than on the other gateways: first configure, on the ' +
+      'the address of the store leads to another server on this machine than on the other gateways: first configure, on the ' +
         'other gateways, an address at which every machine reaches the store',
     )
 }

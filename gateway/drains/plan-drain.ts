@@ -116,7 +116,7 @@ function settleMoved(drain: Drain, guest: DrainedGuest, facts: DrainFacts): Drai
   return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
 }
 
-/** Records the result of a restore from a backup. The task decides, because a failed restore can leave a container. */
+/** Records the result of a restore. It is the result of the task, because a failed restore can leave a container. */
 function settleRestore(drain: Drain, guest: DrainedGuest, { factsOf, nowMs, retryMs }: DrainFacts): DrainedGuest {
   const { hostId, task } = factsOf(guest)
   if (task && !isEnded(task)) return guest

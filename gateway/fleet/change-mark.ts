@@ -43,7 +43,7 @@ export function onlineLane(hostId: string): string {
   return `${hostId}/online`
 }
 
-/** Returns the kind of a sequence: the word after the id of the host. */
+/** Returns the kind of a lane (a sequence of changes): the word after the host's id. */
 export function kindOfLane(lane: string): string {
   return lane.split('/')[1] ?? ''
 }

@@ -45,7 +45,7 @@ export function reportedUpgrade(
   { id, step, message, atMs }: Pick<HostUpgrade, 'id' | 'step' | 'message' | 'atMs'>,
 ): HostUpgrade | undefined {
   if (known?.id !== id || upgradeStateOf(known) !== 'running') return known
-  // Later steps of the return to the earlier version do not replace `rolling_back`, nor its reason if they have none.
+  // During a rollback, all later steps keep the state `rolling_back`. A step without a reason keeps the earlier reason.
   return {
     ...known,
     step: known.step === 'rolling_back' && !isEnd(step) ? known.step : step,

@@ -27,7 +27,7 @@ describe('the first administrator of a gateway', function () {
     wipe?.()
   })
 
-  /** Creates the link as `scripts/up` does. @returns "" if an administrator already exists */
+  /** Creates the setup link as `scripts/up` does. @returns "" if an administrator already exists */
   const printed = (): string => {
     const files = ['--config', join(directory, 'gateway.yaml'), '--url-file', join(directory, 'setup.url')]
     return execFileSync(process.execPath, [program, 'admin', 'first-link', ...files], {

@@ -166,7 +166,7 @@ describe('a failing or interrupted move of a guest', function () {
     await lab.moveDone(guest)
     expect(isRunning).to.equal(false)
     await lab.expectOnlyAt('host-b', guest)
-    // Older agents must not know the name of the last transfer. They would otherwise continue a live move at this step.
+    // The step of the last transfer needs a name that older agents do not know: they would continue a live move there.
     expect(lab.source.domain.kinds.migrate.steps.map(({ name }) => name)).to.deep.equal(steps)
   })
 

@@ -52,9 +52,9 @@ exit 0
 `
 
 /**
- * Script that starts a rebooting guest again. A start's processor time does not count towards the guest's limits.
- * Therefore the script waits if the last reboot was a few seconds ago. The first attempts can fail while the old
- * monitor exists.
+ * Script that starts a rebooting guest again. The guest's limits do not cover the processor time of a start. The script
+ * therefore slows down guests that reboot again and again: it waits if the last reboot was a few seconds ago. The first
+ * attempts can fail while the old monitor exists.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name

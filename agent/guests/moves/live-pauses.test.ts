@@ -71,7 +71,7 @@ describe('the pauses of guests for their moves', () => {
     expect(released).to.equal(0)
   })
 
-  it('close the memory connection, but leave the guest paused, if the operation of the move ends them', async () => {
+  it('leave the guest paused if the operation of the move ends, and close the connection that sends its memory', async () => {
     const pauses = begin(3_600_000)
     pauses.end(step)
     await pauses.close()

@@ -34,7 +34,7 @@ const RotationSchema = Type.Object({
   }),
   missing_gateways: Type.Array(Type.Object({ id: Type.String(), name: Type.String() }), {
     description:
-      'Gateways that have not confirmed the present `state` of the rotation. Remove one that will not return with `DELETE /gateways/{id}`.',
+      'Gateways that have not confirmed the present `state` of the rotation. If a gateway will not return, remove it: `DELETE /gateways/{id}`.',
   }),
   started_by: Type.String(),
   started_at: timeSchema('the replacement began', 'none was ever started'),

@@ -40,7 +40,7 @@ export const ImageSchema = Type.Object(
         'Source of the image. `built`: it is built on the host. `simplestreams`: it is downloaded from an image server. `url`: it is downloaded from the URL of a custom image.',
     }),
     custom: Type.Boolean({ description: '`true`: the image was added by `POST /images/custom`.' }),
-    supported: Type.Boolean({ description: '`true`: the host can use the image.' }),
+    supported: Type.Boolean({ description: '`true`: the host `host_id` can use the image.' }),
     unsupported_reason: Type.String({
       description: 'Reason why the host cannot use the image. Empty: the host can use it.',
     }),

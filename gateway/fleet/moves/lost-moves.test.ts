@@ -43,7 +43,7 @@ describe('moves that the store has lost', () => {
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not assumed for a guest with an owner, even if the fleet view lists the guest on this host only as a conflict', () => {
+  it('are not assumed for a guest with a recorded owner, even if the fleet view shows the guest only as a conflict', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)

@@ -16,7 +16,7 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** Next step after the owner of the guest was informed. `tell`: tell the move's other host to delete its copy. */
+/** Next step after the guest's owner (a host) was informed. `tell`: the move's other host must delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway can take this step at any time, and repeat it. */

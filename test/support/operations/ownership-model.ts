@@ -79,7 +79,7 @@ export interface World {
   readonly store: GuestOwner
   readonly moves: readonly BegunMove[]
   readonly evacuations: readonly EvacuatedGuest[]
-  /** Host that owned the guest in each ownership generation which the store has ever contained. */
+  /** Hosts that have owned the guest, indexed by the generation that the store recorded. */
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
   readonly image?: HostImage

@@ -82,7 +82,7 @@ export const CreateBodySchema = Type.Object(
     ),
     port_mapping_count: integerWithin(
       limits.portMappings,
-      'Number of NAT mappings for which Berth chooses the host port. The first one maps the login port of the container (22, for Windows 3389), unless `nat_port_mappings` already maps that port. Each other one maps the container port with the same number as its host port. If omitted or 0: one mapping, or none if `nat_port_mappings` already maps the login port.',
+      'Number of NAT mappings for which Berth chooses the host port. The first one maps the login port of the container (22, for Windows 3389), unless `nat_port_mappings` already maps that port. Every further mapping has the same port number in the container and on the host. Omitted or 0: one mapping, or none if `nat_port_mappings` already maps the login port.',
     ),
     nat_port_mappings: optional(
       Type.Array(MappingBodySchema, {
