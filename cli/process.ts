@@ -24,7 +24,7 @@ export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {
   }
 }
 
-/** Replaces the only non-ASCII character of the program's own texts if the locale's encoding is not UTF-8. */
+/** Replaces “…”, the only non-ASCII character of the program's own texts, if the locale's encoding is not UTF-8. */
 function displayFor({ LC_ALL: all, LC_CTYPE: type, LANG: language }: NodeJS.ProcessEnv): (text: string) => string {
   return /^$|utf-?8/i.test(all || type || language || '') ? (text) => text : (text) => text.replaceAll('…', '~')
 }

@@ -79,7 +79,7 @@ export const GatewayConfigSchema = Type.Object(
     /** Limits of each API key and each source address (IPv6: /64). Each gateway counts separately. */
     limits: Type.Object(
       {
-        /** Maximum requests per second of each API key. In this setting and the next three, 0 means no limit. */
+        /** Maximum requests per second of each API key. 0 means no limit, also in the next three settings. */
         key_requests_per_second: requests(1000),
         /** Maximum number of requests of each API key that are in progress at the same time. */
         key_requests_at_once: requests(256),

@@ -166,7 +166,7 @@ async function serve(config: GatewayConfig): Promise<void> {
   const stopsBecause = await reason
   log.info('stopping')
   await close()
-  // A removed gateway must stay stopped. After a ConfigError, systemd does not restart the gateway.
+  // A removed gateway must stay stopped. A ConfigError ensures this, because systemd then does not restart the gateway.
   if (stopsBecause === 'removed')
     throw new ConfigError('this gateway was removed from its fleet: let it join again with a new token')
 }

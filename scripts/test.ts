@@ -65,7 +65,7 @@ function parseArguments(): { parts: string[]; isQuick: boolean; options: Options
   return { parts: isQuick ? others : program.args, isQuick, options: program.opts() }
 }
 
-/** The default is at most 8 lanes, about two per CPU, because most test files wait. Quick tests get one per CPU. */
+/** The default is two lanes per CPU and one more, but at most 8: most test files wait. Quick tests get one per CPU. */
 function lanesOf(isQuick: boolean, count: string | undefined): Lanes {
   const processors = availableParallelism()
   const most = isQuick ? processors : Math.min(2 * processors + 1, 8)
@@ -188,8 +188,8 @@ function report(results: readonly JobResult[], interruptions: readonly string[])
 }
 
 /**
- * Describes how busy the processors were, in total and with the tests' processes. If the host does no other work, the
- * difference between these values is the work of guests, daemons and the kernel.
+ * Describes how much processor time was used, and how much of it the tests' processes used. If the host does no other
+ * work, the difference is the work of guests, daemons and the kernel.
  */
 function processorText(results: readonly JobResult[], seconds: number): string {
   const own = results.reduce((total, { processorSeconds }) => total + processorSeconds, 0)

@@ -5,8 +5,8 @@
  * - `move`: the host can send containers to other hosts and receive them.
  * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.
  * - `move-live`: the host can send and receive virtual machines while they run.
- * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
- *   to older agents, which ignore them.
+ * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over (see fence.ts). Gateways
+ *   also send fences to older agents, which ignore them.
  * - `list-usage`: the agent can list the resource usage of all its guests.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  * - `labels`: guests have tags, a note and a protection against deletion.

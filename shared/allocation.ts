@@ -43,7 +43,7 @@ export function countedDiskGb(diskGb: number, snapshotBytes: number): number {
   return diskGb + Math.ceil(snapshotBytes / gib)
 }
 
-/** Returns the share of each resource that is allocated. If its capacity is unknown, every allocation exceeds it. */
+/** Returns the allocated share of each capacity of a host. If a capacity is unknown, every allocation exceeds it. */
 export function planShares(allocated: Allocation, size: HostSize | undefined): Share[] {
   const share = (used: number, total: number | undefined): number => used / Math.max(total ?? 0, Number.MIN_VALUE)
   return [

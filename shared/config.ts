@@ -8,8 +8,8 @@ import { ConfigError, describeError } from './errors.js'
 const maxConfigBytes = 1024 * 1024
 
 /**
- * Compiles each configuration schema only once. Does not validate the schemas themselves: the compilation of their
- * meta-schema takes 50 ms at each start. Optimizing the code of a check takes longer than running it.
+ * Compiles each configuration schema only once. Does not validate the schemas: compiling their meta-schema takes 50 ms
+ * at each start. Does not optimize the code of a check, because this takes longer than running the check.
  */
 const schemas = new Ajv2020({
   useDefaults: true,

@@ -63,7 +63,7 @@ export function toBerthError(error: unknown, step: string): BerthError {
   return new BerthError('internal', 'internal_error', step, { cause: error })
 }
 
-/** Wraps work so that every error it throws becomes a BerthError that names the step, which begins with a verb. */
+/** Wraps work: every error that it throws becomes a BerthError that names the step. @param step begins with a verb */
 export function asStep<T>(step: string, work: () => Promise<T>): () => Promise<T> {
   return async () => {
     try {

@@ -7,7 +7,7 @@
 export function fairlyNewest<T>(newestFirst: readonly T[], ownerOf: (entry: T) => string, most: number): readonly T[] {
   if (newestFirst.length <= most) return newestFirst
   const depths = depthsOf(newestFirst.map(ownerOf))
-  // Sorts by the number of newer entries of the owner, fewest first. Entries with equal numbers: newest first.
+  // Sorts by the number of newer entries of the same owner, fewest first. For equal numbers: newest entry first.
   const order = [...newestFirst.keys()].sort((a, b) => depths[a]! - depths[b]! || a - b)
   const kept = new Set(order.slice(0, most))
   return newestFirst.filter((_, at) => kept.has(at))

@@ -5,9 +5,9 @@
 
 /** The caller that occupies one console or stream. */
 export interface Holding {
-  /** The caller that the console or stream counts for. A limited API key and all keys created from it count as one. */
+  /** Id of the caller of the console or stream. A limited API key and all keys created from it have the same id. */
   readonly share: string
-  /** True if the caller is unlimited. Unlimited callers can use the reserve, and `perShare` does not limit them. */
+  /** True for administrators and unlimited API keys. They can use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean
 }
 

@@ -22,7 +22,7 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   internal: status.INTERNAL,
 }
 
-/** Kinds of errors that the gateway passes from an agent to API clients. */
+/** Kinds of those agents' errors that the gateway passes on to API clients, by their gRPC status. */
 const passedKinds: ReadonlyMap<status, ErrorKind> = new Map([
   [status.INVALID_ARGUMENT, 'invalid'],
   [status.NOT_FOUND, 'not_found'],
@@ -130,7 +130,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // The next lease gets a higher epoch. The limit of 12 digits prevents that a faulty agent uses up all epochs.
+    // The next lease gets an epoch above this one. At most 12 digits: a faulty agent must not use up all epochs.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

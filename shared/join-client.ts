@@ -34,8 +34,8 @@ export interface JoinReply {
 }
 
 /**
- * Sends a request to the join endpoints in turn, until one can handle it. First compares the CA of each endpoint with
- * the fingerprint, and sends nothing to this endpoint if they differ.
+ * Sends a request to the join endpoints in turn, until one can handle it. Skips an endpoint whose CA does not match
+ * the fingerprint, before the request is sent.
  * @param path path of the request
  * @param body content of the request, sent as JSON
  * @throws {BerthError} `gateway_untrusted`, `gateway_unreachable`, or the code of the gateway's refusal

@@ -172,7 +172,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Fails the request. Rejects it directly, because `request.destroy` emits nothing before a connection exists. */
+  /** Fails the request. Rejects the promise itself: `request.destroy` emits nothing before a connection exists. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)

@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Computes the last ports after the first ports have changed, so that each range keeps its length. 0 stays 0. */
+/** Computes the last ports after new first ports, so that each range keeps its length. A first port of 0 gives 0. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)

@@ -11,7 +11,7 @@ export const settleMs = 300_000
 export interface ClockSources {
   /** ms since 1970. */
   readonly wall: () => number
-  /** ms since any fixed moment. It never jumps. */
+  /** Returns the time in ms since a fixed moment. This time never jumps. */
   readonly monotonic: () => number
 }
 

@@ -95,7 +95,7 @@ export class AbuseWatch {
     return distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
   }
 
-  /** Returns the guest's IPv4 address if `target` is an IPv4 address, otherwise the guest's first IPv6 address. */
+  /** Returns the guest's address of the same address family as `target`: the IPv4 address or the first IPv6 address. */
   addressOf(uuid: string, target: string): string {
     const { ipv4, ipv6Addresses } = this.parts.context.store.get(uuid)
     return target.includes(':') ? (ipv6Addresses[0] ?? '') : ipv4

@@ -18,8 +18,8 @@ export class AddressOwners {
   #listed: readonly AddressHolder[] | undefined
 
   /**
-   * Updates the owners of addresses.
-   * @param guests all guests; must be the same array as in the last call if no guest has changed
+   * Updates the owners of addresses. Skips the update if `guests` is the same array as in the last call.
+   * @param guests all guests; the caller passes the same array until a guest changes
    */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return

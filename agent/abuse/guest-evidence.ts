@@ -26,7 +26,7 @@ export class GuestEvidence {
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
-  /** Time in ms at which each flow was last recorded, by the key of the flow. */
+  /** Time in ms since 1970 at which each flow was last recorded, by the key of the flow. */
   readonly #noted = new Map<string, number>()
   /** Time in ms since 1970 at which the guest's flows were last read from the connection tracking table. */
   lookedAtMs = 0

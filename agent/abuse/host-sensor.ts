@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table, or replaces an outdated one. A chain in the table has the hash of the rules as its name. */
+  /** Creates the nft table, or replaces it if it is outdated: the name of one of its chains is a hash of the rules. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

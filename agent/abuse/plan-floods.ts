@@ -2,7 +2,7 @@ import type { Evidence, Finding, RecordedFlow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } from './windows.js'
 
-/** Minimum fraction of a guest's traffic that goes to one target in a flood. */
+/** A flood sends at least this fraction of a guest's traffic to one target. */
 const oneTarget = 0.8
 /** Maximum ratio of different ports to connections in a flood. A higher ratio indicates a port scan. */
 const manyPorts = 0.5

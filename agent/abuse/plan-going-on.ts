@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * Maximum age in seconds of the last packet of a finding that counts as continuing. If 1.5 intervals between
- * evaluations are longer, this longer time is the maximum.
+ * Maximum age in seconds of a finding's last packet for which the abuse counts as continuing. If evaluations are rare,
+ * the maximum is 1.5 times the interval between them.
  */
 const freshSeconds = 15
 

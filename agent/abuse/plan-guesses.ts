@@ -28,7 +28,7 @@ export function planGuesses(evidence: Evidence, thresholds: Thresholds): Finding
   })
 }
 
-/** True if the guest opened so many connections to login ports that the outcomes of these must be looked up. */
+/** True if the guest opened so many connections to login ports that their outcomes must be looked up. */
 export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
   const { medium, high_targets: targets, database_ports: databases } = thresholds.brute_force
   const rows = loginsOf(evidence, thresholds).filter(({ outcome }) => outcome === 'opened')

@@ -24,7 +24,7 @@ export interface AlertState {
   readonly suspicion?: Suspicion
 }
 
-/** Start and end, in ms since 1970, of behaviour that looked critical. It counts as critical after `goesOnMs`. */
+/** Start and end, in ms since 1970, of behaviour that looked critical. It is critical once it has lasted `goesOnMs`. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number
@@ -55,7 +55,7 @@ export function isOpen({ lastAtMs }: Pick<AlertState, 'lastAtMs'>, nowMs: number
   return lastAtMs > nowMs - quietMs
 }
 
-/** Returns the target and port under which a finding is reported. */
+/** Returns the finding's target and port, or `*` and 0 if the guest has `mostAtOnce` open alerts of this type. */
 export function planAlertPlace(
   open: readonly AlertState[],
   { type, target, port }: Finding,

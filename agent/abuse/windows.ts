@@ -1,7 +1,7 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, RecordedFlow } from './contract.js'
 
-/* Functions that several detectors use, for observations with a time, such as recorded flows. */
+/* Functions for observations with a time (`atMs`), such as recorded flows. Several detectors use them. */
 
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],
@@ -62,7 +62,7 @@ export function levelOf(...levels: readonly (readonly [Severity, boolean])[]): S
   return levels.find(([, holds]) => holds)?.[0]
 }
 
-/** Returns the value that most flows of the rows have, and the fraction of these flows; `['', 0]` without rows. */
+/** Returns the most frequent value among the flows, and the fraction of flows that have it; `['', 0]` without rows. */
 export function largestShare(
   rows: readonly RecordedFlow[],
   valueOf: (row: RecordedFlow) => string,

@@ -24,7 +24,7 @@ export interface WorkContext {
   report(fraction: number, stage?: string): void
 }
 
-/** Backup information for users. The backup target stores it with the backup. */
+/** Information about a backup. The backup target stores it with the backup. */
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string

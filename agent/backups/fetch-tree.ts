@@ -71,7 +71,7 @@ async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout |
   return { path, large }
 }
 
-/** Reads the layout file of a backup. Undefined: the target has lost the file. The tree can be restored without it. */
+/** Reads the layout file of a backup; undefined if the target cannot supply it. The tree can be restored without it. */
 async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]

@@ -41,7 +41,7 @@ export async function listLargeFiles(layout: string): Promise<LargeFile[] | unde
   return fields.isWhole ? found.files : undefined
 }
 
-/** True if the parser must yield to the event loop: once in every `bytesAtOnce` bytes. */
+/** True if a multiple of `bytesAtOnce` is between the two offsets. The parser then yields to the event loop. */
 function crosses(start: number, end: number): boolean {
   return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }
@@ -64,7 +64,7 @@ class FoundFiles {
 class Fields {
   /** Offset of the next field in the text. */
   at = 0
-  /** False if a field was missing in an earlier read. */
+  /** False if the text ended in the middle of a field, or before the end of the fields to skip. */
   isWhole = true
 
   constructor(private readonly text: string) {}

@@ -1,11 +1,11 @@
 import { readComplaint } from './plan-failure.js'
 
-/** Time in ms. If two failures are further apart, they count as unrelated. */
+/** Maximum time in ms between two failures that count as related. */
 const breakMs = 60_000
 
 /**
- * Limits the time for which failures of a target are tolerated. restic would retry for 15 minutes after a failure.
- * restic reports each failure in a line of its output.
+ * Decides from restic's output when failures of a target have lasted too long. The output has a line for each failure.
+ * restic itself would retry for 15 minutes.
  */
 export class Patience {
   #sinceMs: number | undefined

@@ -20,7 +20,7 @@ import { isAbsent } from './plan-failure.js'
 import { parseResticMessage, parseSnapshots, planTags, type ResticSnapshot } from './plan-restic.js'
 import { Restic, type ResticOptions } from './restic.js'
 
-/** Name of the repository with which targets are tested. */
+/** Name of the repository at each target that `probe` uses for its test backup. */
 const probeName = 'berth-check'
 
 export interface ResticRepositoriesOptions extends ResticOptions {

@@ -147,7 +147,7 @@ const lost: ConsoleResponse = {
   value: { code: -1, reason: 'failed', detail: 'the console process ended' },
 }
 
-/** Error codes with which the console process refuses a request, and their kinds. */
+/** Kinds of the error codes with which the console process refuses a request. */
 const kinds: Readonly<Record<string, BerthError['kind']>> = {
   console_gone: 'not_found',
   too_many_consoles: 'exhausted',

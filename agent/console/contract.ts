@@ -32,7 +32,7 @@ export interface EndRequest {
 export interface ConsoleLimits {
   readonly guest: Room
   readonly host: Room
-  /** Maximum number of consoles of one caller on the host. Also applies to callers that `perShare` does not limit. */
+  /** Maximum number of consoles of one caller on the host. It also applies to unlimited callers (see `Holding`). */
   readonly perPrincipal: number
 }
 

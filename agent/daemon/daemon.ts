@@ -51,7 +51,7 @@ import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 
-/** Days for which ids of removed operations and changes are remembered. Requests can be repeated for one day. */
+/** Days for which ids of removed operations and of changes are remembered. Clients can repeat requests for one day. */
 const rememberedDays = 2
 const hourMs = 3_600_000
 

@@ -252,13 +252,13 @@ function stopNow(orders: Orders<GuestRecord>, uuid: string, requestedBy: string)
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
 }
 
-/** Removes a guest that is marked as deleted, when its deletion can no longer be undone. */
+/** Submits the removal of a deleted guest whose deletion can no longer be undone. */
 function removeNow(orders: Orders<GuestRecord>, uuid: string): void {
   const order = { $case: 'delete', value: { uuid, retainMs: 0 } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
 }
 
-/** Starts a guest that was stopped because of a wrong clock. */
+/** Submits the start of a guest that was stopped because of a wrong clock. */
 function startNow(orders: Orders<GuestRecord>, uuid: string): void {
   const order = { $case: 'start', value: { uuid, liftBlock: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })

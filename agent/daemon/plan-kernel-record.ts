@@ -23,7 +23,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Records a change. `before` becomes the recorded original value if no agent has written the setting yet. */
+/** Records a change. `before` becomes the recorded original value, unless an agent has written this value itself. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,
@@ -53,7 +53,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Plans the changes that raise the host's limits. Limits that are missing in `has` are also raised. */
+/** Plans the changes that raise the host's limits. @param has present limits by path; a missing limit is raised, too */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {

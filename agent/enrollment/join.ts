@@ -5,7 +5,7 @@ import { askJoinEndpoint } from '../../shared/join-client.js'
 import { joinPath, parseJoinToken, type JoinRequest } from '../../shared/join-token.js'
 import { writeIdentity, type AgentIdentity } from './identity.js'
 
-/** Returns the join token. `-` as argument: reads it from the stream, because all users can see arguments. */
+/** Returns the join token. Reads it from `input` if the argument is `-`, because all users can see arguments. */
 export async function readJoinToken(argument: string, input: Readable): Promise<string> {
   return argument === '-' ? (await text(input)).trim() : argument
 }

@@ -6,7 +6,7 @@ import type { Range } from '../../shared/field-checks.js'
 import { manifestName } from '../images/sources/container-export.js'
 import type { GuestRecord } from '../guests/record/record.js'
 
-/** Directory of an archive that contains the root file system. */
+/** Name of the archive's directory with the root file system. */
 export const rootName = 'rootfs'
 export const manifestFormat = 'berth-guest-export'
 export const manifestVersion = 1

@@ -32,7 +32,7 @@ export interface GuestImages {
   ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
 }
 
-/** The imports of containers that exist on the host. */
+/** The imports of existing containers of the host. */
 export interface GuestImports {
   /**
    * Records that the guest of an import is being created. Joins the caller's transaction.

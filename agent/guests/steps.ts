@@ -69,7 +69,7 @@ export function configureStep(context: BootContext, options: { undo: boolean }):
   return options.undo ? { ...configure, undo } : configure
 }
 
-/** After a boot, another host may have a guest's addresses. They are added to this host once the guest may start. */
+/** Parts to set while the start gate is closed. The addresses follow later, because another host may have them. */
 const gatedParts: readonly NetworkPart[] = ['rules', 'rates']
 
 function isGated({ startGate }: BootContext): boolean {

@@ -26,7 +26,7 @@ function seriesOf(points: Partial<Record<Range, readonly Point[]>>): Buffer {
   return series
 }
 
-/** Returns the minutes before `endMs`. The first value belongs to the last minute. */
+/** Returns the minutes before `endMs`, oldest first. The last value belongs to the last minute. */
 function minutesBefore(endMs: number, values: readonly number[]): Point[] {
   const end = indexAt(tiers.day, endMs)
   return values.map((cpuPercent, at) => ({

@@ -152,7 +152,7 @@ export interface History {
 
 const unknown = figuresOf({})
 
-/** Returns the history from the first interval with data to the present hour or day, or to the last complete minute. */
+/** Returns the history from the first interval with data to the present one; for `day`, to the last complete minute. */
 export function planHistory(series: Buffer, range: Range, nowMs: number): History {
   const tier = tiers[range]
   const end = indexAt(tier, nowMs) + (range === 'day' ? 0 : 1)

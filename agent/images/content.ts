@@ -61,7 +61,7 @@ const maskedUnits: readonly string[] = [
   'systemd-networkd-wait-online.service',
 ]
 
-/** Timers to disable, because they would wake all guests at the same time. Users can enable them with systemctl. */
+/** Units to disable: timers that would wake all guests at once, and a getty. Users can enable them with systemctl. */
 const disabledUnits: readonly string[] = [
   'timers.target.wants/apt-daily.timer',
   'timers.target.wants/apt-daily-upgrade.timer',

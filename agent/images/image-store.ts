@@ -23,7 +23,7 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   readonly progress: number
   /** Reason why this host cannot use the template. Empty: the host can use it. */
   readonly unsupported: string
-  /** Error code of the last attempt to create the image. Empty: the attempt succeeded. */
+  /** Error code of the last attempt to create the image. Empty: it succeeded, or there was no attempt. */
   readonly failure: string
   readonly revision: number
 }

@@ -55,7 +55,7 @@ export class Images {
     return template
   }
 
-  /** Returns the template's id. For `kvm`, replaces a container's template by its counterpart for virtual machines. */
+  /** Returns the id of the template for this kind of guest: for `kvm`, the counterpart of a container's template. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

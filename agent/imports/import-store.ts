@@ -40,7 +40,7 @@ interface Row {
   readonly revision: number
 }
 
-/** Number of the newest imports that are kept. Imports that wait or run are always kept. */
+/** Number of the newest imports that stay in the table. Older imports stay only while they wait or run. */
 const kept = 200
 
 /**

@@ -5,7 +5,7 @@ import { checkInteger } from '../../shared/field-checks.js'
 import type { ForeignContainer, ForeignMapping, ImportChoices, ImportNote } from './contract.js'
 
 const gib = 1024 ** 3
-/** Values for containers without a limit. */
+/** Limits of a guest whose original container has no limits. */
 const usual = { vcpuMilli: 1000, ramMb: 1024 } as const
 /** Free space in bytes on a disk whose size is computed from the size of its files. */
 const spareBytes = gib
@@ -14,7 +14,7 @@ const unpackedRatio = 5
 const sshPort = 22
 
 export interface ImportFacts {
-  /** Bytes that the files of the container use, or those of their archive. */
+  /** Bytes that the container's files use. For an archive: the size of the archive. */
   readonly usedBytes: number
   /** True if the files are in an archive, whose content may need more space. */
   readonly isArchive: boolean

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planLxd } from './plan-lxd.js'
 
-/** Ids of a container of LXD with the map of an older version, one range for users and one for groups. */
+/** Id map in the form of an older version of LXD: one range for users and one for groups. */
 const idmap = JSON.stringify([
   { Isuid: true, Isgid: false, Hostid: 1_000_000, Nsid: 0, Maprange: 65_536 },
   { Isuid: false, Isgid: true, Hostid: 1_000_000, Nsid: 0, Maprange: 65_536 },

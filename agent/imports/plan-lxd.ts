@@ -240,7 +240,7 @@ function parsePorts(list: string): number[] | undefined {
 
 type Pair = readonly [host: number, container: number]
 
-/** Pairs ports of the host with ports of the container. Several ports of the host can lead to one of the container. */
+/** Pairs host ports with container ports; undefined if impossible. Several host ports can share a container port. */
 function pairPorts(from: readonly number[], to: readonly number[]): Pair[] | undefined {
   if (to.length === from.length) return from.map((port, at) => [port, to[at]!])
   return to.length === 1 && from.length <= maxListed ? from.map((port) => [port, to[0]!]) : undefined

@@ -47,7 +47,7 @@ async function readArchive({ container }: ImportRequest, sandbox: ManifestSandbo
   return { foreign: { ...describeDirectory(path), name }, path, isArchive: true }
 }
 
-/** A container's description, and the directory where its files usually are. Undefined: they are not in a directory. */
+/** A container's description, and the usual directory of its files. Undefined: the files are not in a directory. */
 interface Described {
   readonly foreign: ForeignContainer
   readonly path: string | undefined

@@ -2,8 +2,8 @@
 export type Load = readonly [number, number, number]
 
 /**
- * Computes the next load averages like the kernel (kernel/sched/loadavg.c), with exponential damping: old · e^(-Δt/T) +
- * n · (1 - e^(-Δt/T)).
+ * Computes the next load averages like the kernel (kernel/sched/loadavg.c), with exponential damping:
+ * old · e^(-Δt/T) + runnable · (1 - e^(-Δt/T)). Δt is `elapsedMs`, and T is 1, 5 or 15 minutes.
  */
 export function nextLoad(load: Load, runnable: number, elapsedMs: number): Load {
   const damp = (old: number, minutes: number): number => {

@@ -25,8 +25,7 @@ import type { SharedRange } from './addresses/shared-pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
 /**
- * Interval in ms at which the agent searches the host for addresses of an earlier agent. While a guest has an address,
- * the agent does not search.
+ * While no guest has an address: interval in ms at which the agent searches the host for addresses of an earlier agent.
  */
 const emptyMs = 20_000
 
@@ -46,7 +45,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** Decides when to search the host for addresses of an earlier agent. Not used while guests have addresses. */
+  /** While no guest has an address: decides when to search the host for addresses of an earlier agent. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 
@@ -99,7 +98,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Sets guests' addresses on the host. If one family fails, the other is still set. @throws the first failure */
+  /** Sets guests' addresses on the host. If IPv4 or IPv6 fails, the other is still set. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([

@@ -11,14 +11,14 @@ export interface GuestNetwork {
   readonly mac: string
   readonly ipv4: string
   readonly portMappings: readonly NatMapping[]
-  /** Public addresses, mapped one-to-one. Connections that the guest opens leave from the first address. */
+  /** Public addresses, each mapped one-to-one to the guest. Connections that the guest opens use the first one. */
   readonly publicIpv4s: readonly string[]
   /** IPv6 addresses in canonical form (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
   readonly firewall?: Firewall
   /** True if the guest is allowed to connect to port 25 of other computers. */
   readonly sendsMail?: boolean
-  /** True if all packets of the guest are dropped, from its first packet on. */
+  /** True if the guest is cut off from the network: all its packets are dropped, beginning with its first one. */
   readonly cut?: boolean
 }
 
@@ -84,7 +84,7 @@ export interface Network {
    * Makes the bridge and all guests' networks match the desired state, and removes everything that belongs to no guest.
    * Pass the same array object as before if no guest has changed. Unchanged rules are then not planned again.
    * @returns the repairs, including those of earlier calls that failed
-   * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
+   * @throws {BerthError} the first failure. If the rules cannot be repaired, addresses and rates are not tried
    */
   ensure(guests: readonly WantedNetwork[], parts?: readonly NetworkPart[]): Promise<string[]>
   /** Reads byte counters by the guest's uuid (described at `Rules.readCounters`). */
@@ -119,7 +119,7 @@ export interface Rules {
   /**
    * Reads byte counters by the guest's uuid. Dropped packets do not count. Traffic between guests counts only if this
    * is configured. Counters survive a restart of the agent, repairs, and changes of addresses. If a value is lower than
-   * before, counting has started again. Guests without counters at the moment are missing.
+   * before, counting has started again. The result omits guests that have no counters at the moment.
    */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */

@@ -41,7 +41,7 @@ export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** True if this version of the agent has the stored step: at the stored index, its step has the stored name. */
+  /** True if, in this version of the agent, the step at the stored index has the stored name. */
   readonly #known: boolean
   #progress: number
   /** The running step, if it is cancelable. */

@@ -17,7 +17,7 @@ export interface ExportServiceParts {
 
 type Call = ServerWritableStream<ExportGuestRequest, ExportGuestResponse>
 
-/** Time in ms after which a client that takes no data is disconnected, because its snapshot uses space. */
+/** Time in ms after which a client that takes no data is disconnected, because the export's snapshot uses space. */
 const stallMs = 120_000
 /** Maximum duration of an export in ms. */
 const longestMs = 24 * 3_600_000

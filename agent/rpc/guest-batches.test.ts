@@ -4,7 +4,7 @@ import { encodeGuestBatches } from './guest-batches.js'
 
 const kib = 1024
 
-/** Returns guests with reasons of these lengths, in bytes. */
+/** Returns guests whose `statusReason` has these lengths, in bytes. */
 function guestsOf(lengths: readonly number[]): Guest[] {
   return lengths.map((length, at) => Guest.fromPartial({ id: at + 1, statusReason: 'x'.repeat(length) }))
 }

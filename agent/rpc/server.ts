@@ -97,7 +97,7 @@ export async function serve(
 
 export interface BoundServer {
   readonly port: number
-  /** Stops accepting connections, and ends those without a proven identity. */
+  /** Stops accepting connections, and ends the open connections without a proven identity. */
   close(): void
   /** Ends the connections for gRPC at once. */
   destroyConnections(): void

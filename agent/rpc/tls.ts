@@ -100,7 +100,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
 }
 
-/** True for another host id or another fleet. Identities of one fleet share a CA, because rotations go step by step. */
+/** True if the host id differs, or if no CA is the same (another fleet). A rotation never replaces all CAs at once. */
 function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || !before.authorities.some((pem) => after.authorities.includes(pem))
 }

@@ -44,8 +44,8 @@ export function createTransferService(parts: ReceiverParts): TransferService {
 const checkMs = 10_000
 
 /**
- * Passes the memory of a running guest to the process that was prepared for it. Ends when this process or the move
- * ends, or when the source no longer answers. The process then ends, too.
+ * Passes the memory of a running guest to the process that was prepared for it. The transfer ends when this process or
+ * the move ends, or when the source no longer answers. The process then ends, too.
  */
 async function receiveMemory(parts: ReceiverParts, transfer: TransferIdentity, socket: TLSSocket): Promise<void> {
   socket.setKeepAlive(true, checkMs)

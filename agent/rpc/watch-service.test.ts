@@ -13,7 +13,7 @@ class Watcher extends EventEmitter {
   readonly changes = new Changes(openDatabase(':memory:'))
   readonly request: { epoch: string; revision: number }
   readonly #revisions = new Map<string, number>()
-  /** Lines `REVISION ID=REVISION OF THE TEMPLATE, complete COMPLETE REVISION`. */
+  /** Each received change as a line, such as `3 a=2, complete 3` or `4 a removed, complete 4` (see `write`). */
   readonly received: string[] = []
   isSlow = false
   isUnreadable = false

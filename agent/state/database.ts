@@ -103,7 +103,7 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Stores the oldest journal version whose agents can use this journal. A later migration makes the value invalid. */
+/** Stores the oldest journal version whose agents can use this journal. The next migration invalidates this value. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)

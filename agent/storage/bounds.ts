@@ -2,7 +2,7 @@ import { listSubvolumes, syncFilesystem } from '../host/disk/btrfs.js'
 import { joinGroup, readSubvolumeId, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
-/** Level of the agent's quota groups. Programs can use any level above 0. Hardly any program uses one this high. */
+/** Level of the agent's quota groups. Other programs can use any level above 0, but hardly any use one this high. */
 const groupLevel = 190
 const levelShift = 48n
 const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/

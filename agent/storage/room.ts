@@ -4,8 +4,8 @@ import type { PoolCapacity } from './pool.js'
 const gib = 1024 ** 3
 
 /**
- * Checks if a new disk of this size fits. The sizes of all disks together are allowed to exceed the pool, but the size
- * of a single disk is not. A nearly full pool takes no new disk, because existing guests need the remaining space.
+ * Checks if a new disk of this size fits. All disks together are allowed to be larger than the pool, but a single disk
+ * is not. A nearly full pool takes no new disk, because existing guests need the remaining space.
  * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {

@@ -28,7 +28,7 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** Value of `#deletions` when all stale qgroups were last removed. If `#deletions` is higher, some can be stale. */
+  /** Value of `#deletions` when all stale qgroups were last removed. If `#deletions` is higher, new ones can exist. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to remove stale qgroups. Each deletion of a subvolume resets it to ''. */

@@ -142,7 +142,7 @@ export class SwapFiles implements HostSwap {
     if ((await isOwn(path)) && (await this.#findArea(slot, await readSwaps()))) await swapOff(path, signal)
   }
 
-  /** Finds the file among the swap areas that the kernel uses. The kernel lists the path with its links resolved. */
+  /** Finds the file among the swap areas that the kernel uses. Resolves its links, because the kernel does so, too. */
   async #findArea(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
     const real = await realpath(this.pathOf(slot)).catch(absent)
     return areas.find(({ path }) => path === real)
@@ -197,7 +197,7 @@ async function makeSwapFile(
 
 const unfinished = (path: string): string => `${path}.new`
 
-/** Ignores the error if a directory is not empty or does not exist. Throws all other errors. */
+/** Ignores the error of a removal if the directory is not empty, in use or missing. Throws all other errors. */
 export function ignoreFilled(error: unknown): void {
   if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }

@@ -24,7 +24,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
   }
 }
 
-/** True if the guest has expired. While the clock may be wrong, only a changed expiry time changes the result. */
+/** True if the guest has expired. While the clock may be wrong, the result changes only if `expiresAtMs` changes. */
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs

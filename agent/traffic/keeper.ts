@@ -267,7 +267,7 @@ interface Look {
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns uuids of guests that are not stopped. Counters of a stopped guest can grow, although it receives nothing. */
+/** Returns uuids of guests that are not stopped. A stopped guest's counters can grow, although it gets no packets. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }

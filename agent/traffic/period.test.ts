@@ -205,7 +205,7 @@ describe('the monthly reset of a guest’s traffic count', () => {
       '',
       false,
     ],
-    // The correction of a clock that was years ahead does not reset the count. The next month does, as usual.
+    // The correction of a clock that was years ahead does not reset the count. The start of the next month resets it.
     [
       'if a clock that was years ahead is corrected',
       ['2031-01-01'],

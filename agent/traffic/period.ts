@@ -85,7 +85,7 @@ function parseDate(text: string): DateParts {
   return [year, month, day]
 }
 
-/** Returns the date of the reset day in a month, or of the last day of a shorter month. `month` can be 0 or 13. */
+/** Returns the date of the reset day or, in a shorter month, of its last day. Months 0 and 13 are in adjacent years. */
 function resetDate(year: number, month: number, resetDay: number): string {
   const lastDay = new Date(Date.UTC(year, month, 0)).getUTCDate()
   return new Date(Date.UTC(year, month - 1, Math.min(resetDay, lastDay))).toISOString().slice(0, 10)

@@ -18,7 +18,7 @@ export interface CountLook {
   readonly epoch: string
   /** The guest's counters. Undefined: they could not be read. */
   readonly counters: ByteCounters | undefined
-  /** True if the guest was probably off since the last reading. Received bytes then count only if it also sent some. */
+  /** True if the guest was probably off since the last reading. Received bytes then count only if it also sent data. */
   readonly off?: boolean
   /** Returns the first day of the present period, for guests with this reset day. */
   readonly startOf: (resetDay: number) => string

@@ -30,7 +30,7 @@ export class InstalledPackages implements AgentPackages {
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // During a rollback, the running agent can already have the retained version. It is then no previous version.
+    // During a rollback, the running agent can already have the retained version. No previous version exists then.
     return found === version ? '' : found
   }
 

@@ -20,7 +20,7 @@ export interface Progress {
 interface Job {
   readonly title: string
   readonly result: string
-  /** True to skip the job if a job of an earlier stage failed. Only deletions are skipped. */
+  /** True if the job is skipped after a failure in an earlier stage. Only set for deletions. */
   readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }

@@ -15,7 +15,7 @@ export const markOf = (set: string): string => `${prefix}${set}`
 
 export const isMark = (tag: string): boolean => tag.startsWith(prefix)
 
-/** Adds the tags of sets (`marks`), which a file does not list, to `tags`. Adds nothing if `tags` is undefined. */
+/** Adds `marks` (tags of sets, which files do not list) to the field `tags`. Without this field, adds nothing. */
 export function withMarks(fields: Fields, marks: readonly string[]): Fields {
   const { tags } = fields as { tags?: readonly string[] }
   return tags === undefined ? fields : { ...fields, tags: [...new Set([...tags, ...marks])].sort() }

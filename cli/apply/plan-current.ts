@@ -20,7 +20,7 @@ export interface NamesOfIds {
   readonly hosts: ReadonlyMap<string, string>
 }
 
-/** Converts a row of the API. @param row for a guest, it also contains the firewall if this was read */
+/** Converts a row of the API. @param row for a guest, it also contains the firewall if the firewall was read */
 export function currentItem(kind: Kind, row: Row, names: NamesOfIds): CurrentItem {
   const values = kind.fields.flatMap((field) => valueOf(kind, field, { row, names }))
   return {

@@ -81,7 +81,7 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
   }
 }
 
-/** The text of `sort` names columns of the result. Names of columns must not be replaced by the names of flags. */
+/** Returns the text of a flag. The text of `sort` names columns, which must not be replaced by names of flags. */
 function textOf({ field, text }: Flag, context: WordingContext): string {
   return wordingOf(text, field === 'sort' ? { ...context, flags: [] } : context)
 }

@@ -102,7 +102,7 @@ async function download(copy: Copy): Promise<void> {
     errors,
     signal,
   })
-  // First writes all files that have arrived. Only then reports that the guest’s tar failed.
+  // Waits until all received files are written, and only then reports that the guest's tar failed.
   const failure = await unpacker.end().then(
     () => undefined,
     (error: Error) => error,

@@ -10,7 +10,7 @@ export interface LoginOptions {
   readonly keyFile?: string
   /** True if the program asks for a key, in place of a login in a browser. */
   readonly withKey?: true
-  /** False if the program opens no browser. */
+  /** True if the program opens a browser; false if the user opens the page. */
   readonly browser: boolean
   readonly name?: string
   readonly caFile?: string
@@ -49,7 +49,7 @@ async function getByBrowser(
   surroundings: Surroundings,
 ): Promise<string | undefined> {
   if (keyFile !== undefined || withKey) return undefined
-  // Scripts send the key to the standard input.
+  // Without a terminal, the standard input contains the key, unless `--no-browser` requests a login.
   if (browser && !process.stdin.isTTY) return undefined
   const { logInByBrowser } = await import('../login/browser-login.js')
   return logInByBrowser({ gateway, opensBrowser: browser, surroundings })

@@ -19,8 +19,8 @@ export async function logOut({ context }: GlobalOptions, surroundings: Surroundi
 }
 
 /**
- * @returns true if the key no longer exists; false if the key remains, because it was created otherwise, or because it
- * is the last one of an administrator
+ * @returns true if the key no longer exists. False if no login in a browser created the key, or if it is an
+ * administrator's last key: the key then remains.
  * @throws an error of the client if the gateway cannot be reached
  */
 async function deleteKey(connection: Connection, surroundings: Surroundings): Promise<boolean> {

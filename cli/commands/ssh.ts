@@ -19,9 +19,9 @@ export interface SshRun {
 const sshFailed = 255
 
 /**
- * Runs ssh and ends with its exit code. For a container, ssh knows the host keys that the gateway reports. They are read
- * again if ssh fails, because the container may have new ones, for example after a reinstallation. A lost connection has
- * the same exit code. ssh therefore runs again only if the host has other keys: the first ssh then ran no command.
+ * Runs ssh and ends with its exit code. For a container, ssh knows the host keys that the gateway reports. These keys
+ * are read again if ssh fails, because they can change, for example by a reinstallation. A lost connection has the same
+ * exit code. ssh therefore runs again only if all keys have changed: the first ssh then ran no command.
  */
 export async function runSsh({ guest, command, user, options, surroundings }: SshRun): Promise<void> {
   const session = await openSession(surroundings, options)

@@ -11,7 +11,7 @@ export interface Choice {
   readonly names?: Named
 }
 
-/** A command with its flags, subcommands, and the kind of object that each argument names; null: no object. */
+/** A command with its flags and subcommands. `arguments`: kind of object that each argument names; null: no object. */
 export interface Level {
   readonly flags: readonly Choice[]
   readonly arguments?: readonly (Named | null)[]

@@ -20,7 +20,7 @@ const codes: Readonly<Record<number, ExitCode>> = {
   4410: exitCodes.notFound,
 }
 
-/** Returns the error with which a console has ended; undefined: its user or its shell ended it. */
+/** Returns the error with which a console has ended; undefined: the console's user or shell ended it. */
 export function closeError(code: number, reason: string): CliError | undefined {
   if (code === 1000 || code === 1005) return undefined
   const text = reasons[reason] ?? (reason || `the connection was lost (${code})`)

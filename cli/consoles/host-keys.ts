@@ -65,7 +65,7 @@ export const areReplaced = (before: readonly string[], after: readonly string[])
 export const parseHostKeys = (text: string): string[] =>
   text.split('\n').flatMap((line) => keyForm.exec(line)?.[1] ?? [])
 
-/** Returns the public host keys in the files of a guest. Fails at once if the gateway limits the number of programs. */
+/** Returns the public host keys in the files of a guest. Makes only one attempt, even if too many programs run. */
 async function readKeyFiles({ client, names }: Session, guest: string): Promise<string> {
   const once = new BerthClient({ ...client.connection, attempts: 1, connectAttempts: 1 })
   const parts: Buffer[] = []

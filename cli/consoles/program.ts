@@ -24,7 +24,7 @@ export interface ProgramRun {
   readonly signal: AbortSignal
 }
 
-/** The input of a program that gets none. */
+/** Input for a program that gets no input. */
 export async function* noInput(): AsyncGenerator<Buffer> {
   yield* []
 }

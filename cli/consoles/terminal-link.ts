@@ -168,7 +168,7 @@ export class TerminalLink {
   }
 }
 
-/** True if the same console can be opened again. */
+/** True if only the connection was lost, so that the same console can be opened again. */
 const isLost = ({ code }: Ending): boolean =>
   code !== normalClosure && code !== 1005 && code !== frameTooLong && code < 4400
 

@@ -51,7 +51,7 @@ export function parseUrl(text: string): string {
   return `${url.origin}${url.pathname}`.replace(/(\/api(\/v1)?)?\/*$/, '')
 }
 
-/** Returns the gateway of this machine. Only root can read the file with this gateway's first key. */
+/** Returns the gateway of this machine, but only for root: no other user can read the file with its first key. */
 async function findLocal({ isRoot }: Surroundings): Promise<Connection | undefined> {
   const key = isRoot ? readText(adminKeyFile)?.trim() : undefined
   return key ? { url: await localUrl(readText(gatewayConfigFile)), key } : undefined

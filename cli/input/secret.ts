@@ -3,7 +3,7 @@ import type { Surroundings } from '../surroundings.js'
 
 const [enter, newLine, interrupt, end, backspace, erase] = ['\r', '\n', '\u0003', '\u0004', '\b', '\u007f']
 
-/** Reads a line from a terminal without showing it. Otherwise reads the whole input. @throws {CliError} `usage` */
+/** Reads a line from the terminal without echo; without a terminal, the whole input. @throws {CliError} `usage` */
 export async function readSecret(question: string, surroundings: Surroundings): Promise<string> {
   const { stdin } = process
   if (!stdin.isTTY) return surroundings.readFile('-')

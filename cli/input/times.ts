@@ -1,9 +1,9 @@
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 }
 
-/** Fields with a time, for which `+30d` and `-2h` are accepted, too. */
+/** True for fields that contain a time. They also accept relative times such as `+30d` and `-2h`. */
 export const isTimeField = (field: string): boolean => /^(from|to|until)$|_at$/.test(field)
 
-/** Converts a time relative to now, such as `+30d` or `-2h`, to RFC 3339. The gateway checks all other texts. */
+/** Converts a relative time such as `+30d` to RFC 3339. Other texts stay unchanged, because the gateway checks them. */
 export function parseTime(text: string, nowMs: number): string {
   const [, sign, count, unit = ''] = /^([+-])(\d{1,6})([smhdw])$/.exec(text) ?? []
   if (sign === undefined) return text

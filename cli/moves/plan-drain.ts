@@ -15,7 +15,7 @@ export interface Drain {
   readonly state: string
   readonly mode: string
   readonly direction: string
-  /** Empty: the host was never drained. */
+  /** Start of the last drain. Empty: the host was never drained. */
   readonly started_at: string
   readonly containers: readonly DrainedGuest[]
 }

@@ -19,7 +19,7 @@ export interface MovePlan {
     readonly to_host_port: number
   }[]
   readonly shuts_down: boolean
-  /** Undefined: an older gateway, which moves virtual machines only while they are shut down. */
+  /** True if the guest keeps running. Undefined: an older gateway, which moves only stopped virtual machines. */
   readonly live?: boolean
   readonly stays_behind: readonly string[]
 }

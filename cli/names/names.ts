@@ -26,7 +26,7 @@ export class Names {
 
   /**
    * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the text is the id, UUID or
-   * name of a guest. The API then knows the guest, and the answer 404 is about another object of the request.
+   * name of a guest. The answer 404 is then about another object of the request, because the API knows the guest.
    * @throws {CliError} `notFound`, with similar names
    */
   async correct(text: string): Promise<string | undefined> {

@@ -42,7 +42,7 @@ export function formatJson(value: unknown, indent = 2): string {
   return escapeControls(JSON.stringify(value, undefined, indent))
 }
 
-/** YAML and JSON already escape the control characters below U+0020. */
+/** Escapes U+007F to U+009F. YAML and JSON already escape the control characters below U+0020. */
 function escapeControls(text: string): string {
   return text.replace(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
 }

@@ -19,7 +19,7 @@ export interface ExchangeOptions {
   readonly limits?: TimeLimits
 }
 
-/** Sends a request once. @throws {UnreachableError} if there is no answer; or the signal's reason if it is aborted */
+/** Sends a request once. @throws {UnreachableError} if there is no answer; the reason of the signal if it is aborted */
 export function exchange(
   connection: Connection,
   request: ClientRequest,
@@ -67,7 +67,7 @@ function targetOf(url: string, { path, query = {} }: ClientRequest): URL {
 
 /**
  * Ends a request whose connection or answer takes too long.
- * @returns a function that says whether a connection was established, over which the request was possibly sent
+ * @returns a function that says whether a connection was established; if not, the request was not sent
  */
 function limitSilence(sent: SentRequest, url: string, { connectMs, answerMs }: TimeLimits): () => boolean {
   let isConnected = false

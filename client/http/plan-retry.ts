@@ -42,7 +42,7 @@ function mayRepeat(failed: FailedAttempt): boolean {
   return isIdempotent(failed) && (error.status === 503 || isFirstAttemptRunning(failed)) && !notRepeated.has(error.code)
 }
 
-/** POST has an Idempotency-Key. A second DELETE would get 404. A second PATCH could change more than the first one. */
+/** POST has an Idempotency-Key. A second DELETE gets 404, and a second PATCH can change more, so both are excluded. */
 function isIdempotent({ method, isConditional }: FailedAttempt): boolean {
   return method === 'GET' || method === 'POST' || (method === 'PUT' && !isConditional)
 }

@@ -151,7 +151,7 @@ export class ApiKeys {
   }
 
   /**
-   * @returns the removed keys: the requested key and all keys that it created
+   * @returns the removed keys: the requested key and, if it is limited, all keys that it created (also indirectly)
    * @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_state`
    */
   async remove(callerId: number, id: number): Promise<KeyRecord[]> {
@@ -176,7 +176,7 @@ export class ApiKeys {
 
   /**
    * Removes the calling key itself, if the command line got it by a login in a browser.
-   * @throws {BerthError} `invalid_state` if it was created otherwise, or is the last key of an administrator
+   * @throws {BerthError} `invalid_state` if the key was not created by such a login, or is an administrator's last key
    */
   async removeLogin(id: number): Promise<KeyRecord> {
     const record = getKey(await this.#readAll(), id)

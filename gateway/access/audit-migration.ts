@@ -29,7 +29,7 @@ interface Entry {
   readonly fields: AuditFields
 }
 
-/** `moved`: entries to delete from the stream. `move` adds them to the indexes, except outcomes without an entry. */
+/** `moved`: entries to delete from the stream. `move` adds them to the indexes, but skips outcomes without an entry. */
 interface Move {
   readonly moved: readonly Entry[]
   readonly move: (multi: AuditTransaction) => void

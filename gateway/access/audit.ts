@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** `Principal.ref` of the caller whose actions are selected. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Guests whose entries are selected. If it is not `all`, failures of other callers are shown only as error codes. */
+  /** Guests whose entries are selected. If not `all`, failures of other callers are shown only as error codes. */
   readonly guests: Guests
   /** True: `guests` excludes no entries, but only hides error texts. Used for the list of a caller's own actions. */
   readonly all?: boolean

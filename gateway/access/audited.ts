@@ -12,7 +12,7 @@ export interface AuditedResult<T> {
 type Start = Pick<AuditStart, 'action' | 'address' | 'requestId' | 'target'> & Partial<Pick<AuditStart, 'caller'>>
 
 /**
- * Runs an action that is not a route. Writes an audit entry before the action, and the outcome after the action.
+ * Runs an action that the API does not audit itself. Writes an audit entry before the action, and the outcome after it.
  * @throws {BerthError} `store_unavailable` before the action, or the error of `act`
  */
 export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promise<AuditedResult<T>>): Promise<T> {

@@ -1,6 +1,6 @@
 export interface IdempotencyRecord {
   readonly operationId: string
-  /** Digest, with a secret key, of method, path, query and body. A body can contain a guessable password. */
+  /** HMAC of method, path, query and body. Its secret key protects guessable passwords in the body. */
   readonly fingerprint: string
   readonly attempt: number
   readonly state: 'running' | 'open' | 'done'

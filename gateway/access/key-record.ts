@@ -17,7 +17,7 @@ export interface KeyRecord {
   /** Containers that the key may access. Empty: all containers. */
   readonly containerUuids: readonly string[]
   readonly createdAtMs: number
-  /** Id of the key that created this key. Its rights always limit this key. 0: an administrator created this key. */
+  /** Id of the key that created this key, and whose rights always limit it. 0: an administrator created this key. */
   readonly parentId: number
   /** True if the command line got the key after a login in a browser. Such a key can delete itself. */
   readonly isLogin?: true

@@ -125,8 +125,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change another key, which must not have more rights than the caller. A caller with
- * restricted rights may not change its own creators: the key that created it, and the creators of that key.
+ * True if the caller may see and change another key. The other key must not have more rights than the caller. If the
+ * caller's rights are restricted, it may not change its own creators: the key that created it, and that key's creators.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true

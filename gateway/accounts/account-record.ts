@@ -58,7 +58,7 @@ interface AccountBase {
 /** An administrator, who has access to all containers. */
 export interface AdminAccount extends AccountBase {
   readonly kind: 'admin'
-  /** Absent: the role is `full`. */
+  /** Role of the administrator. Absent: `full`. */
   readonly role?: Role
 }
 

@@ -123,7 +123,7 @@ export class FairGate {
     }
   }
 
-  /** Selects the work to start next. @returns `undefined` if nothing waits or the limit is reached */
+  /** Selects the work to start next. @returns `undefined` if nothing waits or the limits allow no further work */
   #pick(): QueueEntry | undefined {
     const { known, stranger, other } = this.#running
     if (known + stranger + other >= this.limits.atOnce) return undefined

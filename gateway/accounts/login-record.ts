@@ -1,7 +1,7 @@
 export const loginMethods = ['password', 'totp', 'recovery_code', 'passkey', 'setup_link', 'access_code'] as const
 export type LoginMethod = (typeof loginMethods)[number]
 
-/** The reason why a login failed. Administrators see it, the client does not. */
+/** Reasons why a login failed. Administrators see the reason, but the client does not. */
 export const loginReasons = [
   'unknown_user',
   'wrong_password',

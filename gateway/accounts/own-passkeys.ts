@@ -45,7 +45,7 @@ export class OwnPasskeys {
   }
 
   /**
-   * Adds a passkey, and ends all other sessions. The first second factor creates recovery codes.
+   * Adds a passkey, and ends all other sessions. Creates recovery codes if the account had no second factor before.
    * @throws {BerthError} `invalid_field`, `name_conflict`, `passkey_limit_reached`
    */
   async add(session: Session, { name, response, party }: NewPasskey, place: LoginPlace): Promise<AddedPasskey> {

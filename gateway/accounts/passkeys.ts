@@ -154,7 +154,7 @@ export class Passkeys {
 
 /**
  * True if a new passkey has no certificates. Berth does not ask for them. To check certificates, the library would
- * fetch addresses that they name, so that a caller could make this gateway send requests.
+ * fetch addresses that they name. A caller could thus make this gateway send requests.
  */
 function isPlain({ response }: RegistrationResponseJSON): boolean {
   try {

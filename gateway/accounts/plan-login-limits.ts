@@ -18,7 +18,7 @@ export interface Allowance {
   /** First waiting time in ms. It doubles with each further attempt, up to `mostWaitMs`. */
   readonly firstWaitMs: number
   readonly mostWaitMs: number
-  /** Time in ms until the counter is reset. It begins at the first attempt, and again after each waiting time. */
+  /** Time in ms until the counter is reset: from the first attempt, and again from the end of each waiting time. */
   readonly forgetMs: number
 }
 

@@ -102,7 +102,7 @@ export class BackupTargets {
   }
 
   /**
-   * Records a container that has backups, so that they are found after its deletion. Call this before its first backup.
+   * Records a container with backups, so that its backups are found after its deletion. Call this before the first one.
    */
   async note(id: string, container: KnownContainer): Promise<void> {
     await this.#store.run('record that a container has backups on a target', (client) =>

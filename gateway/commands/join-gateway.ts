@@ -32,7 +32,7 @@ export interface JoinOptions {
   readonly service: boolean
 }
 
-/** The former state is kept in a subdirectory of the state directory. Its name is this prefix with the gateway's id. */
+/** The former state is kept in a subdirectory of state_dir, whose name is this prefix and the new gateway's id. */
 const formerPrefix = 'before-joining-as-'
 /** Sort key of files that are moved into the state directory. The file with the gateway's identity is moved last. */
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
@@ -51,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  // The identity is moved last. An earlier run can have ended after that, but before it removed the marker.
+  // The identity is moved last, so it can be in place although an earlier run ended before it removed the marker.
   if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)
@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files as the service's user. The user could have put links to root's files into the directory. */
+/** Runs work on files as the service's user: this user could have put links to root's files into the directory. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()
@@ -129,7 +129,7 @@ class GatewayJoin {
     await writeOwnGateway(this.#prepared, { id, name })
   }
 
-  /** Returns this gateway's key for the encrypted answer. The join token works only with the key of its first use. */
+  /** Returns this gateway's key for the encrypted answer. It is stored, as a join token works only with one key. */
   async #ensureKey(): Promise<KeyObject> {
     const path = join(this.#prepared, 'key.pem')
     if (existsSync(path)) return createPrivateKey(await readFile(path, 'utf8'))
@@ -171,7 +171,7 @@ class GatewayJoin {
 }
 
 /**
- * Checks that this server reaches the store of the fleet. An address such as 127.0.0.1 now means this server.
+ * Checks that this server reaches the store of the fleet. An address such as 127.0.0.1 would mean this server itself.
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {

@@ -200,7 +200,7 @@ export class ConsoleSocket {
     if (frame.type === 'eof') this.#endInput()
   }
 
-  /** Returns a frame's cost in bytes for the rate limit. A program's input is limited by `inputWindowBytes` instead. */
+  /** Returns a frame's cost in bytes for the rate limit. Program input costs little: `inputWindowBytes` limits it. */
   #costOf(frame: ClientFrame): number {
     if (frame.type === 'resize') return resizeCostBytes
     return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes
@@ -270,8 +270,8 @@ export class ConsoleSocket {
   }
 
   /**
-   * A connection can break before the console opens, for example after a pause of the agent. One retry is allowed. A
-   * program is not started again, because it could have begun and must not run twice.
+   * True if one retry is allowed, because the connection broke before the console opened. A program is not started
+   * again, because it could have begun and must not run twice.
    */
   #mayRepeat(error: BerthError): boolean {
     return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && this.#attempts === 1

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { Consoles, type ConsoleHolder } from './consoles.js'
 
-/** Creates a caller. `key:1/2` is a key that `key:1` created; administrators are unlimited. */
+/** Creates a caller. `key:1/2`: a key that `key:1` created. `admin…`: an administrator, who has no limits. */
 const callerOf = (principal: string) => {
   const isAdmin = principal.startsWith('admin')
   return { kind: 'session', root: principal.replace(/\/.*/, ''), accountKind: isAdmin ? 'admin' : 'sub_user' }

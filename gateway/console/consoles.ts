@@ -21,7 +21,7 @@ const guestRoom: Room = { most: 10, perShare: 5, reserve: 2 }
 const gatewayRoom: Room = { most: 500, perShare: 100, reserve: 50 }
 const lookEveryMs = 1000
 
-/** The caller that has opened a console, its request, and the rights that its ticket gave. */
+/** The caller that opened a console, the data of the request, and the rights that the ticket gave. */
 export interface ConsoleHolder {
   readonly grant: Grant
   readonly caller: Principal
@@ -183,7 +183,7 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
   return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
 }
 
-/** Returns the reason why a guest cannot have a console. `undefined`: it can have one, or its host is offline. */
+/** Returns why a guest cannot have a console. `undefined`: the guest can have one, or the guest's host is offline. */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
     return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)

@@ -28,7 +28,7 @@ export const endings = {
   tooMany: ending(4429, 'too_many'),
 } as const satisfies Record<string, ConsoleEnding>
 
-/** Converts the reason that an agent reports for the end of a console. */
+/** Returns the ending for a reason that an agent reports for the end of a console. */
 export function endingOfExit(reason: string): ConsoleEnding {
   if (reason === 'ended') return endings.ended
   if (reason === 'guest_stopped') return endings.notRunning
@@ -51,7 +51,7 @@ const byCode: Readonly<Record<string, ConsoleEnding>> = {
   store_unavailable: ending(1011, 'store_unavailable'),
 }
 
-/** Converts the code of an error that prevents a console from being opened. */
+/** Returns the ending for the code of an error that prevents a console from being opened. */
 export function endingOfError(code: string): ConsoleEnding {
   return byCode[code] ?? endings.failed
 }

@@ -24,8 +24,8 @@ export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
 }
 
 /**
- * Parses a frame of a terminal client without the subprotocol `berth.console.v1`. Text that is not a JSON message is
- * what the user typed.
+ * Parses a frame of a terminal client without the subprotocol `berth.console.v1`. Text that is not a
+ * known JSON message counts as typed input.
  */
 export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }

@@ -13,7 +13,7 @@ export interface ConsoleOffer {
   readonly size: { readonly columns: number; readonly rows: number }
   /** Id of the console to resume. Empty: a new console must be opened. */
   readonly resume: string
-  /** Offset up to which the client has already received the output. */
+  /** Offset up to which the client has already received the output. `undefined`: the client has sent no offset. */
   readonly received: number | undefined
 }
 

@@ -15,7 +15,7 @@ describe('the origin check of consoles, if https://panel.example and http://127.
     ['http://[2001:db8::1]:8080', '[2001:db8::1]:8080', 'http', true],
     ['https://panel.example', 'berth.example', 'http', true],
     ['http://127.0.0.1:9000', '127.0.0.1:8080', 'http', true],
-    // The origin has another port or scheme, a similar host name, a trailing slash, or the default port.
+    // The origin has another port or scheme, a similar host name, a trailing slash, or an explicit default port.
     ['http://berth.example:8081', 'berth.example:8080', 'http', false],
     ['http://berth.example', 'berth.example:8080', 'http', false],
     ['https://berth.example:8080', 'berth.example:8080', 'http', false],

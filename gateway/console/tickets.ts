@@ -12,7 +12,7 @@ export interface Grant {
   readonly principal: string
   /** Credential with which the ticket was requested, see `credentialOf`. */
   readonly credential: string
-  /** Program with its arguments that the ticket allows to run, without a terminal. `undefined`: a console. */
+  /** Program and arguments that may be run without a terminal. `undefined`: the ticket is for a console. */
   readonly command?: readonly string[]
 }
 
@@ -22,7 +22,7 @@ interface ConsoleTicket extends Grant {
 }
 
 export const ticketSeconds = 60
-/** Maximum number of tickets per minute for each caller and container, because one key can serve many customers. */
+/** Maximum tickets per minute of a caller. The limit is per container, because one key can serve many customers. */
 export const ticketsPerMinute = 10
 
 /** Tickets for consoles. A ticket is valid once, for a minute. The store contains only digests of tickets. */
@@ -74,8 +74,8 @@ export class ConsoleTickets {
 const maxNameLength = 100
 
 /**
- * Describes the use of a console for the audit log. It contains the name of a program, but not its arguments, which can
- * be secret.
+ * Describes the use of a console for the audit log. The text contains the name of a program, but not its arguments,
+ * which can be secret.
  */
 export function describeUse(mode: string, { command }: Pick<Grant, 'command'>): string {
   return command === undefined ? mode : `run ${JSON.stringify(command[0]).slice(1, -1).slice(0, maxNameLength)}`

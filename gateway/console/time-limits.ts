@@ -5,7 +5,7 @@ const longestMs = 12 * 3_600_000
 const idleMs = { ssh: 30 * 60_000, vnc: 60 * 60_000 } as const
 const warnBeforeMs = 60_000
 
-/** Kind of an open console, and times at which it was opened and last got input, from `performance.now()`. */
+/** Kind of an open console, and the times of its opening and of its last input, from `performance.now()`. */
 export interface OpenTimes {
   readonly kind: Grant['kind']
   readonly openedAtMs: number
@@ -19,7 +19,7 @@ export type TimeStep =
   | { readonly do: 'warn'; readonly seconds: number }
   | { readonly do: 'end'; readonly ending: ConsoleEnding }
 
-/** Consoles end after twelve hours, or after a long time without input and a warning. */
+/** Returns the action that is required now. Consoles end after twelve hours, or after `idleMs` without input. */
 export function planTime({ kind, openedAtMs, lastInputMs }: OpenTimes, nowMs: number): TimeStep {
   const leftMs = idleMs[kind] - (nowMs - lastInputMs)
   if (nowMs - openedAtMs > longestMs) return { do: 'end', ending: endings.tooLong }

@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes that the gateway sends again first. Terminals must not answer terminal queries in these bytes. */
+  /** Number of bytes that the gateway first sends again. Terminals must not answer terminal queries in these bytes. */
   readonly replay: number
   readonly offset: number
 }
@@ -48,7 +48,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Status messages as text, for terminal clients without `berth.console.v1`. Some send Enter only after such a line. */
+/** Status text for terminal clients without `berth.console.v1`. Some clients send Enter only after such a line. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

@@ -1,6 +1,6 @@
 import type { DrainResult } from '../fleet/host-record.js'
 
-/** `done`: no container is left to move. `canceled`: the remaining containers stay where they are. */
+/** `done`: no container is left to move, stop or start. `canceled`: the remaining containers stay as they are. */
 export const drainStates = ['running', 'paused', 'canceled', 'done'] as const
 export type DrainState = (typeof drainStates)[number]
 
@@ -13,7 +13,7 @@ export type DrainMode = (typeof drainModes)[number] | 'evacuate'
 export const drainedGuestStates = ['waiting', 'active', 'done', 'failed', 'skipped'] as const
 export type DrainedGuestState = (typeof drainedGuestStates)[number]
 
-/** `away`: containers leave the host, or are stopped. `back`: containers that left or were stopped return or start. */
+/** `away`: containers leave the host or are stopped. `back`: these containers return or are started again. */
 export type DrainDirection = 'away' | 'back'
 
 /** A container in a drain, and the result of its move, stop or start. */
@@ -41,7 +41,7 @@ export interface Drain {
   readonly state: DrainState
   readonly mode: DrainMode
   readonly direction: DrainDirection
-  /** Number of containers that are moved, stopped or started at the same time. */
+  /** Maximum number of containers that are moved, stopped or started at the same time. */
   readonly parallel: number
   /** Limit of each transfer in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number

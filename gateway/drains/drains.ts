@@ -255,7 +255,7 @@ async function beginMove(
   return (await fleet.relocation.moves.begin({ operationId, guest, ...choice, requestedBy })).toHostId
 }
 
-/** Begins the graceful stop of a container. If the containers return (`back`), begins its start instead. */
+/** Begins the graceful stop of a container. If the direction of the drain is `back`, begins its start instead. */
 async function switchPower(fleet: Fleet, drain: Drain, { guest, taskId: operationId }: GuestTask): Promise<void> {
   const { uuid } = guest.guest
   const order: OrderCase =
@@ -289,7 +289,7 @@ function describeFailure(error: unknown, { mode }: Drain): Pick<TaskFailure, 'me
     'invalid_state',
   ]
   if (finalCodes.includes(code)) return { message, kind: 'final' }
-  // A guest of a failed host can stay busy until the host returns.
+  // A guest of a failed host can stay busy until the host returns, so an evacuation counts these attempts.
   const isPassing = mode !== 'evacuate' && ['guest_moving', 'guest_busy'].includes(code)
   return isPassing ? { message, kind: 'passing' } : { message }
 }
@@ -319,7 +319,7 @@ const unsettled: ReadonlySet<string> = new Set([
 ])
 
 function guestFacts(found: GuestView | undefined, task: DrainedGuestFacts['task']): DrainedGuestFacts {
-  // `guest.status` also contains the power state of a container that is marked as deleted. `statusOf` would hide it.
+  // A container that is marked as deleted still has a power state in `guest.status`. `statusOf` returns `deleted`.
   const status = found?.online ? found.guest.status : 'unknown'
   return { hostId: found?.hostId, isSettled: !unsettled.has(status), isStopped: status === 'stopped', task }
 }

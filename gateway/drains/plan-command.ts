@@ -1,7 +1,7 @@
 import { conflict } from '../../shared/errors.js'
 import { hasActive, isActive, type Drain, type DrainedGuest, type DrainMode } from './drain.js'
 
-/* Commands of an operator for a drain. A task that has begun continues after each command. */
+/* Commands of an operator for a drain. No command stops a task that has begun. */
 
 export const drainCommands = ['pause', 'resume', 'cancel'] as const
 export type DrainCommand = (typeof drainCommands)[number]
@@ -41,7 +41,7 @@ export function planReturn(drain: Drain | undefined): Drain {
   return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
-/** Message of a container that needs no return. It differs from `canceled`, whose containers `resume` retries. */
+/** Message of an unchanged container. It must differ from `canceled`, because `resume` retries canceled containers. */
 const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
@@ -70,7 +70,7 @@ function refuseUnless(drain: Drain, states: readonly Drain['state'][], done: str
     throw conflict('invalid_state', `the drain of the host is ${drain.state} and cannot be ${done}`)
 }
 
-/** True if the drain has moved or stopped the container. */
+/** True if the container must return or be started, because the drain has moved or stopped it. */
 function isReturned({ state, taskId }: DrainedGuest): boolean {
   return state === 'done' && taskId !== ''
 }

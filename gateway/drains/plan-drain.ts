@@ -26,7 +26,7 @@ export interface DrainFacts {
   readonly retryMs: number
 }
 
-/** Number of attempts for each container. */
+/** Maximum number of attempts for each container. */
 export const maxAttempts = 3
 
 /**
@@ -46,13 +46,13 @@ interface BegunTask {
   readonly operationId?: string
 }
 
-/** Records the target of a move or restore that has begun, and its task if an earlier task continues. */
+/** Records target and task of a begun move or restore. The task has another id if an earlier restore continues. */
 export function recordTarget(drain: Drain, taskId: string, { toHostId, operationId = taskId }: BegunTask): Drain {
   const begun = { toHostId, taskId: operationId }
   return replaceGuests(drain, (guest) => (guest.taskId === taskId ? { ...guest, ...begun } : guest))
 }
 
-/** Records that a task could not begin or has failed. The task is repeated, unless `isFinal` is true. */
+/** Records that a task could not begin or has failed. Retries only if an attempt is left and `kind` is not `final`. */
 export function failTask(drain: Drain, taskId: string, failure: TaskFailure): Drain {
   return replaceGuests(drain, (guest) =>
     guest.state === 'active' && guest.taskId === taskId ? failed(drain, guest, failure) : guest,
@@ -69,7 +69,7 @@ export interface TaskFailure {
   readonly kind?: 'final' | 'passing'
 }
 
-/** Number of containers in ended drains that are retained. Each gateway reads all drains after each change. */
+/** Maximum number of containers in stored, ended drains. It limits the data that gateways read after each change. */
 export const mostRetained = 5000
 
 /** Forgets the drains that ended first. The remaining ended drains have at most `mostRetained` containers. */
@@ -116,7 +116,7 @@ function settleMoved(drain: Drain, guest: DrainedGuest, facts: DrainFacts): Drai
   return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
 }
 
-/** Records the result of a restore. It is the result of the task, because a failed restore can leave a container. */
+/** Records the result of a restore's task. The container is not checked, because a failed restore can leave one. */
 function settleRestore(drain: Drain, guest: DrainedGuest, { factsOf, nowMs, retryMs }: DrainFacts): DrainedGuest {
   const { hostId, task } = factsOf(guest)
   if (task && !isEnded(task)) return guest
@@ -128,12 +128,12 @@ function settleRestore(drain: Drain, guest: DrainedGuest, { factsOf, nowMs, retr
   return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
 }
 
-/** Skips a container that another host has already, for example because of an earlier evacuation. */
+/** Skips a container that is already on another host, for example because of an earlier evacuation. */
 function leftBefore({ hostId }: Drain, guest: DrainedGuest, at: string | undefined): DrainedGuest {
   return at === undefined || at === hostId ? guest : skip(guest, elsewhere)
 }
 
-/** Skips a container that was deleted, or that somebody has moved to a host outside of the drain. */
+/** Skips a container that was deleted, or that somebody has moved away from the host on which the drain left it. */
 function skipUnreachable(
   drain: Drain,
   guest: DrainedGuest,

@@ -30,7 +30,7 @@ export class CatchUp {
     this.#hasNews = foreign.connections === undefined
   }
 
-  /** Decides about the next entry. `gap`: neither this gateway nor the client has received some events. */
+  /** Decides about the next entry. `gap`: some events reached neither this gateway nor the client. */
   judge({ event, mark }: RingEntry): Verdict {
     const verdict = this.#judge(mark)
     if (verdict === 'skip' && !(event && this.#removedGuests.has(event.guestUuid))) return 'skip'

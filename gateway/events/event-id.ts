@@ -11,7 +11,7 @@ export const eventIdLength = 256
 
 /**
  * Formats the id of an event. After a client has changed to another gateway, the id contains numbers of several
- * gateways for a while. The client has received all events of each gateway up to its number.
+ * gateways for a while. The client has received each gateway's events up to the gateway's number.
  */
 export function formatEventId(numbers: readonly EventNumber[]): string {
   return numbers.map(({ epoch, number }) => `${epoch}.${number}`).join('~')

@@ -26,7 +26,7 @@ export interface EventContent {
   readonly guestUuid: string
   /** Data of the event in JSON. */
   readonly data: string
-  /** Type and data for listeners that may access only some guests. Absent: as for others. `null`: they get no event. */
+  /** Type and data for listeners that may access only some guests. Absent: the same as for others. `null`: no event. */
   readonly customer?: CustomerEvent | null
 }
 

@@ -31,7 +31,7 @@ export interface HubOptions {
   readonly order?: Pick<SharedOrder, 'isNeeded' | 'record' | 'find'>
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
-  /** Maximum number of clients at a time. */
+  /** Maximum number of clients at a time. Default: 2000. */
   readonly maxListeners?: number
 }
 
@@ -63,7 +63,7 @@ export class EventHub {
   #isRecording = false
   #closed = false
   #started: boolean
-  /** The mark of the latest change, and the number of its latest event among the events of this change. */
+  /** Mark of the latest change. `#nextPart`: number of the latest event among the events of this change. */
   #lastMark: ChangeMark | undefined
   #nextPart = 0
   readonly #stops: (() => void)[]
@@ -108,7 +108,7 @@ export class EventHub {
     this.#schedule()
   }
 
-  /** Adds an entry with the last reported revision of each host. Changes before this revision are not in the ring. */
+  /** Adds an entry for each host with its last reported revision. Changes before this revision are not in the ring. */
   #notePositions(view: HubOptions['view']): void {
     for (const { id, epoch, revision } of view.positions())
       if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))
@@ -197,7 +197,7 @@ export class EventHub {
     this.options.journal?.add(entry)
   }
 
-  /** Numbers the events of one change from 0, and returns the mark for the next of these events. */
+  /** Returns the mark for the next event of a change. The events of one change are numbered from 0. */
   #divide(mark: ChangeMark): EntryMark {
     const isSame = this.#lastMark?.lane === mark.lane && this.#lastMark.revision === mark.revision
     this.#lastMark = mark

@@ -87,7 +87,7 @@ export class EventSubscriber {
     const bytes = this.#source.gatherConnections(this.audience, catchUp)
     if (catchUp.isOver(this.#ring.latest)) this.#catchUp = undefined
     else if (bytes.length === 0) return
-    // These events have no ids. The heartbeat that follows them gives the client the id of its new position.
+    // Events about connections have no ids. The heartbeat after them gives the client the id of its new position.
     this.#response.write(bytes)
     this.#writeBeat()
   }

@@ -54,7 +54,7 @@ export function includes(position: Position, base: Position): boolean {
   return true
 }
 
-/** True for lanes in which a client may miss no change. False if the next change replaces a missed one. */
+/** True for lanes in which a client must not miss a change. False if the next change replaces a missed one. */
 function isLasting(lane: string): boolean {
   const kind = kindOfLane(lane)
   return kind === 'journal' || kind === 'record'

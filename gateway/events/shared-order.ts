@@ -73,7 +73,7 @@ export class SharedOrder {
     }
   }
 
-  /** Finds the position up to which a client has received events of other gateways. `undefined`: it is not known. */
+  /** Finds the position up to which a client has received other gateways' events. `undefined`: position not known. */
   async find(numbers: readonly EventNumber[]): Promise<Position | undefined> {
     const positions = await Promise.all(numbers.map((number) => this.#findOne(number)))
     return positions.reduce((all, one) => all && one && join(all, one))

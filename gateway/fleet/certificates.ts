@@ -202,7 +202,7 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  /** @param check called once moves accept the new certificate by its stored serial; an error ends the renewal */
+  /** @param check called after the serial number of the new certificate was stored; an error ends the renewal */
   async #renew(
     host: HostState,
     connection: Pick<RenewalConnection, 'certificates' | 'peer'>,

@@ -5,7 +5,7 @@ import { consoleProtocol, FramedSocket, sparingly } from '../../shared/framed-so
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from './agent-contract.js'
 
-/** Message of OpenSSL's error if an agent does not support the protocol. The code of this error varies. */
+/** OpenSSL's error message if an agent does not support the ALPN protocol of consoles. The code of the error varies. */
 const otherVersion = /alert no application protocol/
 
 /** The agent to which a console connects, and the check of its certificate. */

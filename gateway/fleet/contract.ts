@@ -155,8 +155,8 @@ export interface Fleet {
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
-   * Waits for hosts that are not connected yet, but are expected soon after the start of this gateway. After this time,
-   * calls resolve immediately.
+   * Waits for hosts that are not connected yet, but are expected to connect soon after the start of this
+   * gateway. Later calls resolve immediately.
    * @param guestRef id, uuid or name of a guest. If the fleet view has the guest, the call only waits for the guest's
    * host. Otherwise it waits for all hosts. From 10 s after the start, one connected host is enough.
    */

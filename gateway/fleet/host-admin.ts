@@ -138,7 +138,7 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
   }
 
-  /** CAs that a joining host must trust, in PEM. At the end of a rotation, it trusts only the CA of its certificate. */
+  /** CAs that a joining host must trust, in PEM. At the end of a rotation, only the CA of the host's certificate. */
   #trustedAfterJoin(): string[] {
     const { authority } = this.options
     const { joinsWithNext, trusted, caPem } = authority
@@ -159,7 +159,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects an address in use, except by an offline host, whose server perhaps joins as a new host. */
+  /** Rejects the address of another host. An offline host does not count: its server perhaps joins as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

@@ -47,7 +47,7 @@ export class HostState {
   revision = 0
   /** The view has all changes up to this revision. `revision` can be higher: a slow stream sends some changes later. */
   shownRevision = 0
-  /** Listeners get only those changes in the host's first report whose revision is higher. See `ReportingHost`. */
+  /** Listeners get only changes with a higher revision from the host's first report. See `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address of the host, cached because it is shown with each guest. See `readShared`. */
@@ -120,7 +120,7 @@ export class HostState {
   }
 
   get warnings(): string[] {
-    // A guest that is being restored from a backup is shown on its failed host until the restore has ended.
+    // A guest that is being restored is still shown on its failed host. This expected conflict needs no warning.
     const shown = [...this.conflicts.values()].filter(({ guest }) => guest.status !== 'creating')
     const conflicts = shown.slice(0, 20).map(({ reason }) => reason)
     return [...(this.metrics?.warnings ?? []), ...conflicts, ...(this.refused ? [this.refused] : [])]

@@ -67,7 +67,7 @@ export class HostUpgrader implements HostUpgrades {
   async endSilent(nowMs: number): Promise<void> {
     for (const { id, upgrade, state, description } of this.options.view.hosts()) {
       if (!upgrade || !isSilent(upgrade, nowMs)) continue
-      // The host has the new version. Only the script's last report was lost, for example in a restart of the host.
+      // If the host has the new version, only the script's last report was lost, for example in a restart of the host.
       if (state === 'online' && description?.version === upgrade.to) {
         await this.#end(id, upgrade, { step: 'done', message: '' })
         continue

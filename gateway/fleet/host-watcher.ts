@@ -25,7 +25,7 @@ export interface WatcherOptions {
   readonly connector: AgentConnector
   readonly pauses: PauseWatch
   readonly log: Logger
-  /** Time in ms that a host has to reconnect after the end of a stream. Then its guests are shown as unknown. */
+  /** Time in ms that a host has to reconnect after the end of a stream, before its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
   /** Time in ms for which calls may wait for a host after the gateway's start. 0: the host is not expected. */
@@ -40,7 +40,7 @@ export interface WatcherOptions {
  */
 export class HostWatcher {
   #live: WatchSession | undefined
-  /** A session that replaces `#live` as soon as it has the complete state. */
+  /** Session that replaces `#live` as soon as the session has the complete state. `undefined`: none is being opened. */
   #next: WatchSession | undefined
   #failures = 0
   #retryTimer: NodeJS.Timeout | undefined
@@ -194,7 +194,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // While a live session or another attempt exists, nothing is repeated here: the caller of `refresh` does it later.
+    // While a live session or another attempt exists, nothing is repeated here: `refresh` is called again later.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 

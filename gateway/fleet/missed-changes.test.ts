@@ -22,7 +22,7 @@ const task = (id: string, revision: number): Operation => Operation.fromPartial(
 
 /**
  * Returns which changes of a host's first report are passed to listeners. The revision of each stored guest is its id.
- * The result must be the same if the unchanged guest in the report is the stored object (`reuses`) or a copy.
+ * The result must not depend on whether an unchanged guest in the report is the stored object (`reuses`) or a copy.
  */
 function missed(epoch: string | undefined, revision: number): string[] {
   const [fresh, reused] = [false, true].map((reuses) => report(epoch, revision, reuses)) as [string[], string[]]

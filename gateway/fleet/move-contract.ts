@@ -55,7 +55,7 @@ export interface OldCopy {
   readonly guest: Guest
   /** The guest on the host that owns it. Undefined: no host of the fleet has it. */
   readonly owner: GuestView | undefined
-  /** True if no host that is online has a working copy. The old copy may be the only one then. */
+  /** True if no host that is online has a working copy. The old copy is then possibly the only one. */
   readonly isOnlyCopy: boolean
 }
 
@@ -138,7 +138,7 @@ export interface GuestEvacuations {
   /** Plans the restore of guests of a failed host on other hosts, from their newest backups. Changes nothing. */
   planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]>
   /**
-   * Makes another host the owner of a guest whose host has failed, and lets this host restore the guest from its newest
+   * Makes another host the owner of a guest whose host has failed. The new owner restores the guest from its newest
    * backup. If a restore of the guest has begun already, orders this restore again.
    * @throws {BerthError} `invalid_state` if the host is online, `backup_missing`, `guest_moving`, `guest_busy`,
    * `resource_exhausted`, `agent_outdated`, `host_offline`

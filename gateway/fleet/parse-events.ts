@@ -149,7 +149,7 @@ function bounded<Message extends object>(message: Message): Message {
   const fields = message as Record<string, unknown>
   for (const field in fields) {
     const value = fields[field]
-    // Most fields of a guest have one of the values below, which are always valid.
+    // Most fields of a guest have one of these values, which need no check.
     if (value !== '' && value !== 0 && value !== undefined && value !== false)
       fields[field] = boundedValue(field, value)
   }

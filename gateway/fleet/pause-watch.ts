@@ -1,5 +1,5 @@
 const everyMs = 500
-/** Longest pause in ms that is ignored. Agents wait longer for the answer to a ping, so connections survive it. */
+/** Longest pause in ms that is ignored. Connections survive it, because agents wait longer for the answer to a ping. */
 const longestMs = 4000
 
 /** Detects pauses of this process, for example if its virtual machine was suspended. */

@@ -215,7 +215,7 @@ export class FleetState implements FleetView {
     if (position) this.changes.reach({ ...mark, ...(isGap && { isGap }) })
   }
 
-  /** Sets the last revision of each host that the previous process passed to listeners. They only get later changes. */
+  /** Sets each host's last revision that the previous process passed to listeners. Listeners get only later changes. */
   resume(positions: Iterable<HostPosition>): void {
     for (const { id, epoch, revision, online } of positions) {
       if (epoch !== '') this.#former.set(id, { epoch, revision })

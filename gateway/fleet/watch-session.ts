@@ -37,7 +37,7 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param host contains the last received revision; the agent sends later changes, or its whole state if it cannot */
+  /** @param host contains the last received revision; the agent sends all later changes, or else its complete state */
   constructor(
     readonly connection: AgentConnection,
     private readonly host: Pick<HostState, 'epoch' | 'revision' | 'stored'>,

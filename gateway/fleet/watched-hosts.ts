@@ -44,11 +44,11 @@ export class WatchedHosts {
   #stopped = false
   readonly #reads = new Coalescer(() => this.#quietly('read the hosts from the store', () => this.#applyList()))
   readonly #restores = new Coalescer(() => this.#quietly('write hosts to the store again', () => this.#restoreLost()))
-  /** The list of hosts that was applied last. */
+  /** The list of hosts that was applied last. `undefined`: no list has been applied yet. */
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
-  /** Monotonic time in ms when this gateway began to serve clients. Callers wait for hosts until `returnMs` later. */
+  /** Monotonic time in ms when this gateway began to serve clients. Calls wait for hosts until `returnMs` later. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
@@ -140,7 +140,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // During this wait, the view can lose a moved guest, because its former host reports that the guest has left.
+    // The guest can be missing now: it has moved, and its former host has reported this during the wait.
     if (!find()) await this.#expectedHosts()
   }
 

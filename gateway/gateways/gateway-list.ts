@@ -55,7 +55,7 @@ export function dropExpired(list: GatewayList, nowMs: number): GatewayList {
 }
 
 /**
- * Records that an invited gateway has joined. The first key that uses an invitation is the only one that may use it.
+ * Records that an invited gateway has joined. Only the first key that uses an invitation may use it.
  * The server with this key may repeat its request, in case it did not receive the answer.
  * @param machine name of the server, used if the gateway has no name
  * @throws {BerthError} `join_token_invalid`

@@ -204,7 +204,7 @@ export class Gateways {
     await this.#statuses.report(this.#leases, this.#onlineHosts()).catch(() => undefined) // a failed report is repeated after a few seconds
   }
 
-  /** True if this gateway is in the list with its present start time, or was removed from the list. */
+  /** False if this gateway must be added to the list, or its start time in the list must be updated. */
   get #isRegistered(): boolean {
     const { gateways = [] } = this.#list.value ?? {}
     const isListed = ({ id, startedAtMs }: GatewayRecord): boolean =>

@@ -19,7 +19,7 @@ function readSettings(path: string): Partial<GatewayConfig['redis']> | undefined
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Partial<GatewayConfig['redis']>
   } catch (cause) {
-    // Unreadable files are ignored. For example, `check-config` without root cannot read the file, nor use the store.
+    // A missing or unreadable file is ignored. For example, `check-config` without root cannot read the file.
     if (['ENOENT', 'EACCES', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return undefined
     throw new ConfigError(`${path} is damaged: let this gateway join the fleet again`, { cause })
   }

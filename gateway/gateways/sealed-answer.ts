@@ -3,14 +3,14 @@ import { BerthError } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
 
 /*
- * Encrypts the answer to a joining gateway with the X25519 key of its server. This key and a second key, which is
- * created for the answer, give a shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
+ * Encrypts the answer to a joining gateway with the X25519 key of its server. This key and an ephemeral key give a
+ * shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
  */
 
 const context = 'berth-gateway-join'
 
 export interface SealedAnswer {
-  /** X25519 key that was created for this answer: SubjectPublicKeyInfo (DER) in base64url. */
+  /** Ephemeral X25519 key of this answer: SubjectPublicKeyInfo (DER) in base64url. */
   readonly public_key: string
   readonly sealed: string
 }

@@ -10,7 +10,7 @@ export interface Exchange {
   readonly requestId: string
   /** Start of the request in ms, from performance.now(). */
   readonly startedAtMs: number
-  /** Address of the client, behind trusted proxies. */
+  /** Address of the client, even if trusted proxies have forwarded the request. */
   readonly address: string
   /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. */
   readonly secure: boolean

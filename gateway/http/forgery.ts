@@ -6,8 +6,8 @@ import type { Route } from './route.js'
 type Access = Pick<AccessControl, 'audit' | 'authenticator'>
 
 /**
- * Adds an audit entry if a page of another site tried to make a change with a user's session. After too many failed
- * authentications, requests from an address get `rate_limited` and add no further entries.
+ * Adds an audit entry if a page of another site tried to make a change with a user's session. Requests from an
+ * address with too many failed authentications get `rate_limited` and add no further entries.
  */
 export async function noteForgery(
   { audit, authenticator }: Access,

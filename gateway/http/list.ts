@@ -96,7 +96,7 @@ export function rangeOf(query: PageQuery): [number, number] {
   return page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
 }
 
-/** Reads the requested page, from 1. `undefined`: the complete list is requested. */
+/** Returns number (from 1) and size of the requested page. `undefined`: the complete list is requested. */
 export function readPage(query: Pick<PageQuery, 'page' | 'page_size'>): { page: number; size: number } | undefined {
   if (query.page === undefined && query.page_size === undefined) return undefined
   return { page: query.page ?? 1, size: query.page_size ?? defaultPageSize }

@@ -15,7 +15,7 @@ export const trimmed = { trim: true } as const
 
 /**
  * Schema keyword: the field restricts access. `null`, whitespace and lists of empty entries count as an absent field. A
- * change then keeps the stored value, and a creation is rejected. Descriptions of fields explain `""` and `[]`.
+ * change then keeps the stored value, and a creation is rejected. The fields' descriptions explain `""` and `[]`.
  */
 export const restricts = { restricts: true } as const
 

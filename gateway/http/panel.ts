@@ -129,9 +129,9 @@ function setupPageOf(show: (ctx: ExchangeContext) => Promise<Reply>, hasLink: ()
 }
 
 const assetHeaders = {
-  // The name of the file contains the digest of its content, so that this content never changes.
+  // The name of the file contains a digest of its content. A file with this name therefore never changes.
   'cache-control': 'public, max-age=31536000, immutable',
-  // A shared worker gets its policy with its script. The panel's worker connects to the stream of events.
+  // The policy of a shared worker comes with its script. The panel's worker connects to the stream of events.
   'content-security-policy': "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
 }

@@ -13,7 +13,7 @@ interface Line {
   ends: boolean
 }
 
-/** Maximum number of waiting requests of a connection. Node can parse 3,600 requests of one packet in one step. */
+/** Maximum number of waiting requests of a connection. Without this limit, one packet could add 3,600 requests. */
 const perConnection = 16
 
 /**

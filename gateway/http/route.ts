@@ -45,7 +45,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly headers: IncomingHttpHeaders
   /** Address of the other end of the connection, which can be a proxy. */
   readonly peer: string
-  /** Address of the client, behind trusted proxies. */
+  /** Address of the client, even if trusted proxies have forwarded the request. */
   readonly address: string
   /** True if the request was encrypted with TLS, to this gateway or to a trusted proxy. */
   readonly secure: boolean

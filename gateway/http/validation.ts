@@ -16,8 +16,8 @@ export interface RouteChecks {
 }
 
 /**
- * The schemas of routes and of configurations are not validated, because validation would take 50 ms at the first
- * request. Optimizing the generated code would take a third of the time of the first request.
+ * The schemas of routes and of configurations are not validated, because this would take 50 ms at the first request.
+ * The generated code is not optimized, because this would take a third of the time of the first request.
  */
 const schemas = addFormats.default(
   new Ajv2020({

@@ -123,7 +123,7 @@ export class JoinServer {
     const { authority, leafLifetimeMs, log } = this.options
     const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs, this.options.privateKeyPem)
     this.server.setSecureContext({
-      // The CA's certificate is also sent, because a joining agent only has the fingerprint of the CA to compare.
+      // The CA's certificate is also sent, because a joining agent knows only the fingerprint of the CA.
       cert: leaf.certificatePem + authority.caPem,
       key: leaf.privateKeyPem,
       minVersion: 'TLSv1.3',

@@ -15,7 +15,7 @@ export type Windows = Readonly<Record<string, Window>>
 export const mostOpenWindows = 100
 export const mostInterruptionMinutes = 7 * 24 * 60
 
-/** Number of windows in the store that have ended or were canceled. Older windows are dropped. */
+/** Maximum number of ended or canceled windows in the store. If there are more, the oldest are dropped. */
 const mostClosedWindows = 100
 
 /** Drops the oldest closed windows. Open windows stay. */

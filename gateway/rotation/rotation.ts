@@ -26,7 +26,7 @@ export interface Rotation {
   readonly keys: Readonly<Record<string, SealedAnswer>>
   /** The last state that each gateway has applied, by id of the gateway. */
   readonly applied: Readonly<Record<string, RotationState>>
-  /** True: the operator has asked for the end of the rotation, which begins in the state `ready`. */
+  /** True: the operator has asked to end the rotation. The end begins as soon as the state is `ready`. */
   readonly finishing: boolean
   /** Ids of hosts for which the rotation does not wait. */
   readonly excluded: readonly string[]

@@ -8,7 +8,7 @@ import type { TlsSettings } from '../tls/tls-settings.js'
 export interface PublicBase {
   /** Scheme, host and port without a trailing slash. "": not known. */
   readonly url: string
-  /** `set`: by an administrator; `tls`: derived from the name in the certificate. */
+  /** `set`: by an administrator; `tls`: derived from the name in the certificate; `none`: the URL is not known. */
   readonly source: 'set' | 'tls' | 'none'
 }
 

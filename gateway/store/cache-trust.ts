@@ -4,7 +4,7 @@ import { trustMs } from './plan-visibility.js'
 
 /** Time limit in ms for a PING to Redis and for applying the changes that Redis reports before its answer. */
 const renewTimeoutMs = 10_000
-/** Maximum number of PINGs for one `ensure`. It fails if each answer is too old when its changes are applied. */
+/** Maximum number of PINGs for one `ensure`, which fails if each answer is too old when its changes are applied. */
 const trustAttempts = 3
 
 export interface CacheTrustOptions {
@@ -19,7 +19,7 @@ export interface CacheTrustOptions {
 
 /** Records up to which time this process has applied all changes of the server. Decides whether caches can be used. */
 export class CacheTrust {
-  /** Time of the server's last confirmation, in ms of performance.now(). */
+  /** Time up to which this process has applied all changes of the server, in ms of performance.now(). */
   #confirmedMs = -Infinity
   #applied = Promise.resolve()
   /** Number of exchanges with the server whose reported changes this process has not applied yet. */
@@ -29,7 +29,7 @@ export class CacheTrust {
 
   constructor(private readonly options: CacheTrustOptions) {}
 
-  /** Time of the server's last confirmation. -Infinity: no exchange has succeeded since the connection was lost. */
+  /** Time up to which all changes are applied. -Infinity: no exchange has succeeded since the connection was lost. */
   get confirmedMs(): number {
     return this.#confirmedMs
   }

@@ -133,7 +133,7 @@ async function checkMaster(client: StoreClient): Promise<void> {
   if (role !== 'master') throw new Error(`the Redis server has the role ${role} instead of master`)
 }
 
-/** Minimum number of turns of the event loop for which `withTimeout` waits. */
+/** `withTimeout` waits for at least this number of turns of the event loop. */
 const turns = 24
 
 /**

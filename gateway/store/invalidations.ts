@@ -1,4 +1,4 @@
-/** Called with a changed key; `null`: any key can have changed. A returned promise resolves when it is applied. */
+/** Called with a changed key; `null`: any key can have changed. A promise resolves when the change is applied. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */

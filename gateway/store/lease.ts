@@ -5,14 +5,14 @@ import { planLease, type LeaseGrant } from './plan-lease.js'
 import type { Store, StoreClient } from './store.js'
 
 /**
- * A lease that at most one gateway of a store holds. If the holder dies, another gateway can take over the lease after
- * a short time. After `release`, it can do so immediately. Each take-over increases the epoch, see `shared/fence.ts`.
+ * A lease that at most one gateway of a store holds. Another gateway can take over the lease a short time after its
+ * holder has died, or immediately after `release`. Each take-over increases the epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
   #epoch: number | undefined
-  /** True after an attempt to take the lease without an answer, which the store has possibly executed. */
+  /** True if the last attempt to take the lease got no answer. The store has possibly executed this attempt. */
   #isUnsure = false
   #above = 0
 

@@ -4,8 +4,8 @@
  */
 
 /**
- * True if a power cut explains the bytes after the last complete command. They must be the beginning of further
- * commands. Zeros can follow, because file systems leave zeros in place of data that was not written.
+ * True if a power cut explains the bytes after the last complete command. These bytes must be the beginning of
+ * further commands. Zeros can follow, because file systems leave zeros in place of data that was not written.
  * @param tail bytes from the first byte that redis-check-aof rejects
  */
 export function isTornTail(tail: Buffer): boolean {

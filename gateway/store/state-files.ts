@@ -33,7 +33,7 @@ export function checkStateComplete(directory: string): void {
   refuseInterruptedJoin(directory)
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // Only the administrator's key can exist before the first start. Files that are missing then are not lost.
+  // The administrator's key can be the only file before the first start. No file is lost in this case.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

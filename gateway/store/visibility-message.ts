@@ -19,8 +19,8 @@ const MessageSchema = Type.Union([
 ])
 
 /**
- * `serving`: the sender may use its caches now. `leaving`: it no longer uses its caches. `question`: the others must
- * answer when they have applied all changes reported before it and show the revisions `shown`. `answer`: they do.
+ * `serving`: the sender may use its caches now. `leaving`: it no longer uses them. `question`: the others must answer
+ * when they have applied all changes reported before it and show the revisions `shown`. `answer`: the sender does so.
  */
 export type Message = Static<typeof MessageSchema>
 export type Question = Extract<Message, { readonly kind: 'question' }>

@@ -192,7 +192,7 @@ export class SubUsers {
         checkManageable(caller, before)
         old = before.codeDigest
         const codes = code && { codeDigest: code.digest, sealedCode: code.sealed }
-        // A passkey logs in without the password, so that the former holder could still log in.
+        // Passkeys are removed, because the former holder could still log in with them, without the new password.
         return withoutSessions(withoutPasskeys({ ...before, passwordHash, ...codes }))
       },
       (multi) => {

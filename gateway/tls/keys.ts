@@ -72,7 +72,7 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // Authorities read the name from subjectAltName. There is no subject, because an address in a subject is rejected.
+    // Authorities read the name from subjectAltName. The subject is empty, because an address in it would be rejected.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

@@ -15,9 +15,9 @@ export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number
-  /** Time of the next attempt to renew the certificate. */
+  /** Earliest time of the next attempt to renew the certificate, in ms since 1970. */
   readonly nextMs: number
-  /** Error of the last attempt to renew the certificate. */
+  /** Error of the last attempt to renew the certificate. Empty: there was no attempt. */
   readonly error: string
 }
 

@@ -46,7 +46,7 @@ export class FleetUpgrades {
     this.lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
   }
 
-  /** The last run; null: none yet. Reading it throws `store_unavailable` until the store has been read. */
+  /** The last run; null: there was no run. Throws `store_unavailable` until the store has been read. */
   get current(): FleetRun | null {
     return this.#run.current
   }

@@ -55,7 +55,7 @@ function refuseUnless(run: FleetRun, states: readonly FleetRun['state'][], done:
 
 const wasUpgraded = ({ state, upgradeId }: RunHost): boolean => state === 'done' && upgradeId !== ''
 
-/** Plans the rollback of a host that this run has upgraded. Failed hosts already have their earlier version again. */
+/** Plans the rollback of a host if this run has upgraded it. Failed hosts already have their earlier version again. */
 function rollBack(host: RunHost): RunHost {
   if (wasUpgraded(host)) return { ...host, state: 'waiting' }
   if (host.state === 'upgrading') return host

@@ -24,7 +24,7 @@ export class GuestTrend {
   }
 
   /**
-   * Records the number of guests, unless it is recorded for this hour or not known completely.
+   * Records the number of guests if it is not yet recorded for this hour, and all hosts have reported.
    * @throws {BerthError} `store_unavailable`
    */
   async record(fleet: Pick<Fleet, 'isComplete' | 'view'>): Promise<void> {

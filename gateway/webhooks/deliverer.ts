@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. Above it, all are dropped, and all hosts are searched later. */
+/** Maximum number of waiting changes. If there are more, all are dropped, and all hosts are searched for changes. */
 const maxNews = 20_000
 const retryMs = 500
 

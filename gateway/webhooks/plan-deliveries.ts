@@ -17,7 +17,7 @@ export function hasRoomFor(waiting: number, own: number): boolean {
 }
 
 export const droppedType = 'events.dropped'
-/** Maximum number of characters of a body. If the data of the event makes it longer, the data is omitted. */
+/** Maximum number of characters of a body. If the body would be longer, the data of the event is omitted. */
 const maxBodyChars = 65_536
 
 export interface DeliveryNames {

@@ -51,7 +51,7 @@ export class Webhooks {
   readonly lease: Lease
   readonly #leaseMs: number
   #deliverer: Deliverer | undefined
-  /** Epoch that the lease had when the deliverer was created. */
+  /** Epoch that the lease had when the deliverer was created. `undefined`: no deliverer was created yet. */
   #delivererEpoch: number | undefined
   #timer: NodeJS.Timeout | undefined
   readonly #holding = new SingleFlight()

@@ -4,9 +4,9 @@ import { basename } from 'node:path'
 import { bundle } from './bundle.js'
 
 /*
- * Bundles a program into one file of CommonJS that compiles only what a command needs. V8 reads the whole text of a
- * module before it runs anything. Therefore, all parts except the entry are strings, which it compiles at their first
- * use.
+ * Bundles a program into one CommonJS file, of which a command compiles only the parts that it uses. V8 reads the whole
+ * text of a module before it runs the module. Therefore, all parts except the entry are strings, and V8 compiles each
+ * of them at its first use.
  */
 
 const outdir = '/parts'
@@ -73,7 +73,7 @@ function replaceSources(sources: Readonly<Record<string, string>>): Plugin {
   }
 }
 
-/** Always throws, because there are no files next to the single file. */
+/** Always throws: there are no files next to the single file, so its sources must not use `import.meta`. */
 function noAddress(file: string): never {
   throw new Error(`${file} is part of the command line and must not use import.meta`)
 }

@@ -10,7 +10,7 @@ import { relative, resolve } from 'node:path'
 /** Packages that cannot be bundled: they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** The text is not written in one piece, because the plugin `addresses` replaces `import.meta` even in this file. */
+/** The text `import.meta` is joined at run time: in one piece, the plugin `addresses` would replace it in this file. */
 const meta = ['import', 'meta'].join('.')
 
 /** Defines `require`, which bundled CommonJS packages call. */
@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Replaces `import.meta`, with which sources find files next to them. In a bundle, it would name the bundle. */
+/** Replaces `import.meta`, with which sources find files next to them. Otherwise, it would refer to the bundle. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

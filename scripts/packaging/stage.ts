@@ -21,7 +21,7 @@ export interface StageOptions {
 const runtime = '/usr/lib/berth/runtime/node'
 const programOf = (name: string): string => `/var/lib/berth/programs/${name}/dist/${name}/main.js`
 
-/** npm packages of each program outside of its bundle. `stageSqlite` adds better-sqlite3 in another version. */
+/** npm packages that each program loads from outside its bundle. `stageSqlite` adds a newer better-sqlite3. */
 const unbundled = {
   agent: ['node-pty'],
   gateway: ['@node-rs/argon2', 'swagger-ui-dist'],

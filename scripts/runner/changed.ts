@@ -16,14 +16,14 @@ const affectAll =
 /** Files that can start or read other files. Their text is searched for the names of other files. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files whose paths a source computes, so that a search cannot find the paths. `user` is this source. */
+/** Files that the source `user` uses, although its text does not contain their paths. It computes the paths instead. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]
 
-/** True for files of the product. If they name a script or a page of the documentation, they do not depend on it. */
+/** True for files of the product. Scripts and documentation pages that their text names are not dependencies. */
 const isProduct = (file: string): boolean => /^(agent|client|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** Returns the files that differ from the commit `base`, including untracked files. */
@@ -54,7 +54,7 @@ export function affectedTests(changed: readonly string[], tests: readonly string
   return tests.filter((test) => affected.has(test))
 }
 
-/** Returns the code that is generated from a protocol file. Other files are returned unchanged. */
+/** Returns the path of the code that is generated from a protocol file. Returns any other path unchanged. */
 const generatedFrom = (file: string): string =>
   file.startsWith('proto/') ? file.replace(/^proto\/(?!gen\/)(.*)\.proto$/, 'proto/gen/$1.ts') : file
 

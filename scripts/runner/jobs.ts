@@ -18,7 +18,7 @@ const sharedFolders = { api: 10, cli: 10, fleet: 10, operations: 10, store: 10, 
 /** Files that mostly compute. They need only loopback, a directory and network namespaces of their own. */
 const computing = /^(?!test\/)|^test\/(api|browser|cli|fleet|network|operations|store)\//
 
-/** Files that run only if they are named. They build the packages, which takes minutes. */
+/** Files that run only if the command line selects them. They build the packages, which takes minutes. */
 const onRequest = /^test\/packages\//
 /** Files that `scripts/test quick` runs. They need neither root nor Debian packages. */
 const quick = /^(agent|cli|client|gateway|panel|shared|scripts|test\/operations)\//
@@ -43,8 +43,8 @@ const groups: readonly Group[] = [
 ]
 
 /**
- * Files that get a network namespace of their own. `netlink-watch` receives every network change in its namespace. The
- * other two tests add addresses of the documentation.
+ * Files that get a network namespace of their own. `netlink-watch` reacts to every network change in its namespace. The
+ * other two tests add the example addresses of the documentation.
  */
 const inOwnNetwork = /^test\/(host\/netlink-watch|network\/(load-balancing|failover))/
 
@@ -111,8 +111,8 @@ export function isComplete(files: readonly string[], all: readonly string[]): bo
 }
 
 /**
- * Returns the chains in the order in which they begin: the file `first`, then chains that need several lanes, while all
- * lanes are free. Longer chains come before shorter chains, so that all lanes end at about the same time.
+ * Returns the chains in the order in which they begin. The file `first` is first. Chains that need several lanes
+ * follow, while all lanes are free. Longer chains precede shorter ones, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)

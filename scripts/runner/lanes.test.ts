@@ -11,7 +11,7 @@ const chain = (group: string, kind: JobKind, lanes = 1): Chain => ({
   seconds: 1,
 })
 
-/** Runs chains of one unit of time each. @returns for each unit of time, the groups of the running chains */
+/** Runs chains that take one unit of time each. @returns for each unit of time, the groups of the running chains */
 async function turnsOf(chains: readonly Chain[], lanes: { count: number; computing: number }): Promise<string[]> {
   const running = new Set<string>()
   const seen = new Set<string>()

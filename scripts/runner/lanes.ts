@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
-  /** At this number of running chains with much CPU work, waiting chains with little CPU work begin first. */
+  /** If this many running chains do much CPU work, waiting chains with little CPU work begin before the others. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. A chain that waits for a second lane blocks later chains: otherwise it would run last. */
+/** Runs chains in lanes. While a chain waits for a second lane, later chains must wait, too: they would overtake it. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -52,7 +52,7 @@ function killProcesses(prefix: string): void {
   for (const { pid } of [...guests, ...named]) if (!spared.has(pid)) kill(pid)
 }
 
-/** True if a process works in a directory of a test. redis-server replaces its command line by its address. */
+/** True if a process works in a directory of a test. The command line of redis-server does not show this directory. */
 const isInside = (pid: number, prefix: string): boolean =>
   new RegExp(`^${below(prefix)}`).test(linkOr(`/proc/${pid}/cwd`, ''))
 

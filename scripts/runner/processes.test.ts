@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait.js'
 import type { Job } from './jobs.js'
 import { Processes, type JobResult } from './processes.js'
 
-/** Directory that contains the reporter. It is compiled if the tests themselves are compiled. */
+/** The directory `scripts`, which contains the reporter. If the tests are compiled, it contains compiled files. */
 const scripts = resolve(import.meta.dirname, '..')
 
 describe('the processes that run tests', () => {

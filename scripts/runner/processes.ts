@@ -103,7 +103,7 @@ function mochaArguments({ files }: Job, directory: string, scratch: string): str
   return [...mocha, '--reporter-option', `results=${directory}`, ...files.map(compiled)]
 }
 
-/** Describes how a process ended. The text is the end of a sentence. */
+/** Describes how a process ended. `text` is the end of a sentence about the process. */
 interface ProcessEnd {
   readonly isClean: boolean
   readonly text: string
@@ -168,7 +168,7 @@ interface ProcessEntry {
   readonly pid: number
   readonly parent: number
   readonly session: number
-  /** Start time of the process. If it differs, another process has got the same pid. */
+  /** Start time of the process. A process with the same pid but another start time is a different process. */
   readonly started: string
 }
 

@@ -118,7 +118,7 @@ function diffOf({ actual, expected }: ShownError): string[] {
   return shown.map((line) => line.slice(0, limits.diffColumns))
 }
 
-/** Returns the first calls in the stack that are in the repository; without such calls, the first of all calls. */
+/** Returns the first calls in the stack that are in the repository. If it has no such calls, returns its first ones. */
 function stackOf({ stack }: ShownError): string[] {
   const lines = String(stack ?? '').split('\n')
   const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))

@@ -1,6 +1,6 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** True: a request after a pause runs the work immediately. Default: such a request runs it after one interval. */
+  /** True: a request after a pause runs the work immediately. Default: the work runs one interval after the request. */
   readonly leading?: boolean
 }
 

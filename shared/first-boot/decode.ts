@@ -8,7 +8,7 @@ const gzipMagic = Buffer.of(0x1f, 0x8b)
 
 /**
  * Decodes the encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
- * @param isKnown true for a text that is already a recognized form of user data, so that it is not base64
+ * @param isKnown returns true for a text that is a recognized form of user data, and therefore not base64
  */
 export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
   const text = decodeSent(sent, isKnown)

@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** Refuses LF after line 1 and CRLF after line 2: cloud-init would keep the CR as a part of the path in line 2. */
+/** Refuses LF after line 1 if CRLF follows line 2: cloud-init would keep the CR as a part of the path in line 2. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))
@@ -132,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** In all versions of cloud-init, a template can contain cloud-config or a script. A Jinja block can produce either. */
+/** A template can contain cloud-config or a script in all versions of cloud-init. A Jinja block can produce either. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

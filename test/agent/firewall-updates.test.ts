@@ -26,7 +26,7 @@ const rightEach = 5
 const enoughMs = 12_000
 /** Minimum number of updates, even if they take longer than `enoughMs`. */
 const fewest = 600
-/** Number of updates between two pauses of `holdMs`. All packets of a pause pass the same rules. */
+/** Number of updates between two pauses of `holdMs`. The rules do not change during a pause. */
 const holdEach = 200
 const holdMs = 300
 const [always, never, sometimes] = [4000, 4001, [4002, 4003, 4004]] as const

@@ -288,7 +288,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Fails if a packet of the guest gets an answer, or nft lets the guest send. The interface on the host may be up. */
+  /** Fails if the guest gets an answer to a packet, or nft lets it send. The guest's interface may still be up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,
@@ -349,7 +349,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     return { at: await atGuest(), host: clientAddress, port: flowPort, way }
   }
 
-  /** Uploads until the quota is used up and the agent has reacted. */
+  /** Uploads until `isDone` returns true: the quota is used up, and the agent has reacted. */
   async function useQuota(isDone: () => boolean): Promise<void> {
     const upload = new Flow(await flow('up'))
     await waitFor(isDone, { what: 'the quota used up' }).finally(() => upload.end())

@@ -33,7 +33,7 @@ export async function benchCli(rounds: number): Promise<Figure[]> {
   const lab = await FleetLab.start(1, guests, 0)
   const home = mkdtempSync(join(tmpdir(), 'btestbench-cli-'))
   try {
-    // Node.js 20 reads certificates in NODE_EXTRA_CA_CERTS at each start. This can take longer than all other work.
+    // Omits NODE_EXTRA_CA_CERTS: at each start, Node.js 20 would read the certificates, which can take long.
     const { NODE_EXTRA_CA_CERTS: _, ...own } = process.env
     const env = { ...own, HOME: home, BERTH_URL: new URL(lab.url).origin, BERTH_KEY: lab.key }
     return rowsFor(lab.url).map(({ name, lines }) => figure(name, 'ms', measure(installed(lines), rounds, env)))

@@ -11,7 +11,7 @@ const changesPerSecond = 2
 const hostRounds = 5
 const hostSeconds = 2
 const restarts = 3
-/** Time in ms between two restarts, in which the gateway writes what it has to store. */
+/** Pause in ms between two restarts, so that the gateway can write all data that it has to store. */
 const restMs = 3000
 
 /**

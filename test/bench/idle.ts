@@ -34,7 +34,7 @@ export async function processorPercent(pid: number, ms: number): Promise<number>
   return ((familyTicks(pid) - before) / ticksPerSecond / (ms / 1000)) * 100
 }
 
-/** Returns the CPU ticks of a process and its ended children, and of its launcher, which starts all other programs. */
+/** Returns the CPU ticks of a process and of its running children (such as the launcher), with their ended children. */
 function familyTicks(pid: number): number {
   return [pid, ...readChildren(pid)].reduce((sum, each) => sum + ticks(each), 0)
 }

@@ -49,7 +49,7 @@ export async function benchJournal(api: BerthApi, options: JournalOptions): Prom
   }
 }
 
-/** Removes the limits on overcommitment. This machine is too small for so many guests, but they stay stopped. */
+/** Removes the limits on overcommitment. This machine is too small to run so many guests, but they stay stopped. */
 async function sellWithoutBounds(instance: string): Promise<void> {
   const file = `/etc/berth-${instance}/gateway.yaml`
   const config = parse(readFileSync(file, 'utf8')) as object

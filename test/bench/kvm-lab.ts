@@ -115,7 +115,7 @@ export class KvmLab {
     return rssMb(this.host.pid)
   }
 
-  /** Fills the disk, except its first GB, with fragmented data. The cost of a snapshot grows with the fragments. */
+  /** Fills the disk, except its first GB, with fragmented data. More fragments make a snapshot more expensive. */
   async fill(name: string, { diskGb, dataGb }: { diskGb: number; dataGb: number }): Promise<void> {
     const disk = join(this.host.instance.pool, 'guests', this.#dataOf(name).uuid, 'disk.raw')
     await promisify(execFile)('fio', [

@@ -14,7 +14,7 @@ import { figure, median, timed, type Figure } from './figures.js'
 
 const run = promisify(execFile)
 const mib = 2 ** 20
-/** Size of the guest's data. It is random, so that nothing can compress it. */
+/** Size of the guest's data in MiB. The data is random, so that nothing can compress it. */
 const dataMib = 512
 /** The guest writes this many bytes every 100 ms, which is 5 MB/s. */
 const writtenBytes = 500_000
@@ -96,7 +96,7 @@ async function writeOften(disk: string, signal: AbortSignal): Promise<void> {
   for (; !signal.aborted && existsSync(path); await delay(100)) appendFileSync(path, randomBytes(writtenBytes))
 }
 
-/** Measures the time between the end of the guest's first process on one host and its start on the other host. */
+/** Measures the time from the end of the guest's first process on one host until one runs on the other host. */
 async function watchDowntime(from: FleetHost, to: FleetHost): Promise<number> {
   const [source, target] = [readInits(from.instance).size, readInits(to.instance).size]
   while (readInits(from.instance).size >= source) await delay(10)

@@ -40,7 +40,7 @@ export class RawTools {
   }
 
   async start(name: string): Promise<void> {
-    // The PATH hides newuidmap: if lxc finds it, it requires entries in /etc/subuid even for root.
+    // The PATH hides newuidmap. If lxc finds this program, it requires entries in /etc/subuid even for root.
     await run('/usr/bin/lxc-start', ['-P', this.#lxcPath, '-n', name, '-d'], {
       env: { PATH: '/bench/nowhere' },
     })

@@ -212,7 +212,7 @@ describe('a terminal of a real guest in the panel', function () {
         await other.getByRole('menuitem', { name: 'Log out' }).click()
         await other.locator('#username').waitFor()
       })
-      // Clicked by a script: the login may already cover the button, because the logout also ended the event stream.
+      // A script clicks the button, because the login may cover it already: the logout has also ended the event stream.
       await view.page.getByRole('button', { name: 'Connect again' }).dispatchEvent('click')
       await view.page.getByRole('dialog').locator('#username').waitFor()
     })

@@ -81,7 +81,7 @@ describe('the forms of the panel', function () {
     const [method = '', path = ''] = form.operation.split(' ')
     const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}(\\?|$)`)
     const sent = page.waitForRequest((one) => one.method() === method && wanted.test(one.url()))
-    // A page may have several forms, so this chooses the form that contains the first control.
+    // A page may have several forms. The tested form is the one that contains the first control of `form.values`.
     const [first] = Object.keys(form.values)
     const own = form.button === undefined ? page.locator('form').filter({ has: page.locator(`#${first}`) }) : scope
     await own.getByRole('button', { name: form.submit ?? form.button ?? '', exact: true }).click()

@@ -5,8 +5,8 @@ import { openLab, type PanelLab } from './panel-lab.js'
 import { eventually, waitFor } from '../support/wait.js'
 
 /**
- * Script that opens the list, keeps the page busy until the list is about to write its filter to the address, and
- * changes the address just before.
+ * Script that opens the list, and keeps the page busy until the list is about to write its filter into the URL. Just
+ * before this, the script changes the URL.
  */
 const followImmediately = `(async () => {
   location.hash = '#/containers'
@@ -283,7 +283,7 @@ describe('guests in the panel', () => {
     await lab.show(page, '/containers/new')
     await page.locator('#name').focus()
     await page.keyboard.type('typed')
-    // Enter sends the form only if its button is enabled, which is after the images are known.
+    // Enter sends the form only if its button is enabled. The button is enabled once the images are known.
     await waitFor(() => page.getByRole('button', { name: 'Create', exact: true }).isEnabled(), { what: 'the images' })
     await page.keyboard.press('Enter')
     await page.getByRole('link', { name: 'Open guest' }).waitFor()

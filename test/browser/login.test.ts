@@ -59,7 +59,7 @@ describe('the login of the panel', () => {
     const create = page.getByRole('button', { name: 'Create', exact: true })
     await waitFor(() => create.isEnabled(), { what: 'the images' })
     await page.context().clearCookies()
-    // Clicked by a script: once the page notices the end of the session, a dialog covers the button.
+    // A script clicks the button, because a dialog covers it once the page has noticed the end of the session.
     await create.dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)

@@ -8,7 +8,7 @@ const bounds = {
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
 } as const
 const throttling = 4
-/** Tolerance for delays by other threads. Work per guest would grow 20-fold from 1,000 to 20,000 guests. */
+/** Tolerance for delays by other threads. It is far below the factor 20 between 1,000 and 20,000 guests. */
 const slowness = 2.5
 
 /** Script that types searches and waits until each is drawn. It returns the number of searches. */

@@ -5,7 +5,7 @@ import { apiDocument } from '../../scripts/lib/api-document.js'
 
 const page = 'docs/panel-operations.md'
 const sources = 'panel/src'
-/** A row of the page: the operation, where the panel offers it (or why it does not), and the file that calls it. */
+/** A row of the page: the operation, its place in the panel (or why it has no place), and the file that sends it. */
 const row = /^\| `([A-Z]+) ([^`]+)` +\| (.+?) +\|(?: `([^`]+)` +\|)?$/gm
 
 interface Place {
@@ -24,7 +24,7 @@ function places(): Place[] {
   }))
 }
 
-/** True if a source sends the operation: with the typed client, or as a URL whose variable parts are inserted. */
+/** True if a source calls the operation with the typed client, or contains its URL (only for GET). */
 function calls(text: string, { method, path }: Place): boolean {
   const literal = path.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
   if (new RegExp(String.raw`\bapi\.${method}\(\s*'${literal}'`).test(text)) return true

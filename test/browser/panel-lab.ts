@@ -114,7 +114,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
   /** Opens a page of the panel and waits until its data is shown. */
   async show(page: Page, path: string): Promise<void> {
     await page.goto(`${this.gateway.url}/#${path}`)
-    // The browser reports a new address to the panel in a task of its own. Until then, the previous page is shown.
+    // The browser reports a new URL to the panel in a separate task. Until then, the panel shows the previous page.
     await page.evaluate('new Promise((resolve) => setTimeout(resolve))')
     await this.loaded(page)
   }

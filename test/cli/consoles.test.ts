@@ -35,7 +35,7 @@ describe('programs and screens without SSH', () => {
     return { status, body }
   }
 
-  /** Opens the socket of a program. */
+  /** Opens the socket of a console that runs a program in the guest. */
   async function run(command: readonly string[], query: Record<string, string> = { mode: 'run' }) {
     const { body } = await ticket(command)
     const client = lab.connect('/api/v1/ssh', {

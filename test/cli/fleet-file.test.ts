@@ -32,7 +32,7 @@ function resolved(schema: Schema): Schema {
 const bodyOf = (method: string, path: string) =>
   resolved(document.paths[path]![method]!.requestBody.content['application/json'].schema).properties ?? {}
 
-/** Returns the fields of the data that a path returns: those of one row if the data is a list. */
+/** Returns the schemas of the fields in the data of `GET path`. If the data is a list, these are fields of a row. */
 function rowOf({ path }: Kind) {
   const { schema } = document.paths[path]!['get']!.responses['200']!.content['application/json']
   const data = resolved(resolved(schema).properties!['data']!)
@@ -48,7 +48,7 @@ const settingPaths: Readonly<Partial<Record<ChangeKind, readonly [string, string
   devices: ['put', '/containers/{id}/devices'],
 }
 
-/** Returns the request that changes a field; undefined: the field is fixed, or has an endpoint of its own. */
+/** Returns method and path of the request that changes a field. Undefined: it is fixed, or has its own endpoint. */
 function changeOf({ path, nameField }: Kind, { change }: Field): readonly [string, string] | undefined {
   if (change !== 'item') return settingPaths[change]
   return nameField === undefined ? ['put', path] : ['patch', `${path}/{id}`]

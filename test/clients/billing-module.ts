@@ -55,7 +55,7 @@ class BillingModule {
 
 const container = 'svc-1042.example'
 
-/** Fields of the module's order form. `ipv4_count` is sent even if `assign_ipv4` is off, like other options' counts. */
+/** Fields of the module's order form. Like all counts, `ipv4_count` is sent even if its option `assign_ipv4` is off. */
 const order = {
   name: container,
   virtualization: 'LXC',

@@ -23,7 +23,7 @@ import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 16)
-/** For each kind of guest: numbers of guests that stay (`steady`) and of customers who create and delete guests. */
+/** For each kind of guest: number of guests that stay (`steady`), and of customers with changing guests (`busy`). */
 const guests = [
   { steady: 3, busy: 6, spec: {} },
   { steady: 2, busy: 3, spec: matrixMachine.spec },
@@ -91,7 +91,7 @@ describe(`an agent that is killed ${kills} times`, function () {
     const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // Kills until there are enough answers, possibly more often than `kills`: a recovering agent answers nothing.
+    // Kills at least `kills` times, until there are enough answers: an agent that recovers answers nothing.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon(answered)
       const now = readFirst()

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 9)
 const name = 'panel.example'
-/** Number of the last rounds, in which the gateway is killed only after the change was acknowledged. */
+/** Number of rounds at the end in which the kill comes only after the change was acknowledged. */
 const answered = 3
 
 /** Kills a real gateway and its Redis while the certificate is replaced. */

@@ -166,7 +166,7 @@ describe('a failing or interrupted move of a guest', function () {
     await lab.moveDone(guest)
     expect(isRunning).to.equal(false)
     await lab.expectOnlyAt('host-b', guest)
-    // The step of the last transfer needs a name that older agents do not know: they would continue a live move there.
+    // Older agents do not know the step `last_changes`. If they knew its name, they would continue a live move there.
     expect(lab.source.domain.kinds.migrate.steps.map(({ name }) => name)).to.deep.equal(steps)
   })
 
@@ -188,7 +188,7 @@ describe('a failing or interrupted move of a guest', function () {
 
   for (const step of steps)
     for (const phase of phases) {
-      // A failure does not undo these steps: after `hand_over` the gateway decides, and `remove` is repeated.
+      // Failures do not undo these steps: the gateway decides which host keeps the guest, and `remove` is repeated.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
         it(`leaves the guest on its host if the move fails just ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {

@@ -9,10 +9,10 @@ import { GatewayProcess, type GatewayReply } from '../support/gateway/gateway-pr
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-/** Length of the pause in ms. Agents close a connection earlier, if a ping gets no answer within 15 s. */
+/** Length of the pause in ms. It exceeds the 15 s after which agents close a connection without a ping's answer. */
 const pauseMs = 17_000
 
-/** During the pause, both agents close their connections, but the gateway gets only one of the closes. */
+/** During the pause, both agents close their connections, but only one of these closes reaches the gateway. */
 describe('a gateway whose process was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -73,7 +73,7 @@ describe('several gateways that create guests on the same hosts', function () {
     lab = await Lab.start(redis, 3)
     const refusals = countRefusals(lab)
     const results = []
-    // When a wave begins, most reservations of the wave before still exist, although hosts already report its guests.
+    // When a wave begins, most reservations of the previous wave still exist. Hosts already report guests of that wave.
     for (const wave of [25, 25, 25, 25]) results.push(...(await lab.createAll(wave)))
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
     expect(results.filter((code) => code === 'resource_exhausted')).to.have.length(20)

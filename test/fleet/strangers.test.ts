@@ -14,8 +14,8 @@ import { startTestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Idle connections must not prevent the gateway from reaching an agent, or hosts from joining. They are silent before
- * TLS, silent during TLS, or present a certificate that the private CA has not issued.
+ * Idle connections must not prevent the gateway from reaching an agent, or hosts from joining. These connections are
+ * silent before TLS, silent during TLS, or present a certificate of another CA than the private CA.
  */
 describe('idle connections of clients without a certificate', function () {
   const sockets = new Set<Socket>()

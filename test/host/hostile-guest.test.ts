@@ -184,7 +184,7 @@ describe('a hostile guest', function () {
       expect(readFileSync('/proc/self/mountinfo', 'utf8')).to.not.contain(' - fuse attack ')
       const { pid } = await lab.observed(machine)
       expect(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).to.contain(' - fuse attack ')
-      // Even root on the host cannot open this mount. Otherwise an access would wait for an answer of the guest.
+      // Even root of the host gets no access to this mount, because an access would wait for an answer of the guest.
       expect(() => readdirSync(`/proc/${pid}/root/mnt`)).to.throw(/EACCES/)
       expect(tries(machine, attacks.tun)).to.match(/^open: /)
     })

@@ -15,8 +15,8 @@ const cache = '/var/cache/berth-test'
 const password = 'a-Password-1'
 
 /**
- * Boots each disk that Berth builds from packages of Debian once: the usual disk and the rescue system. The disks are
- * cached after their first build.
+ * Boots the disks that Berth builds from packages of Debian, each once: the usual disk and the rescue system. The disks
+ * are cached after their first build.
  */
 describe('a virtual machine with Debian', function () {
   const real = new RealDomain('kvd')

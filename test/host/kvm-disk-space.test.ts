@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const gib = 1024 ** 3
-/** Tolerance for metadata of btrfs, which counts as space of the guest. 4,000 extents need less than 1 MiB. */
+/** Tolerance for btrfs metadata, which counts as space of the guest. 4,000 extents need less than 1 MiB of metadata. */
 const treesMib = 8
 const [imageMib, imageDataMib] = [64, 8]
 
@@ -71,7 +71,7 @@ const disks: Readonly<Record<string, Disk>> = {
           syswrite($disk, pack("N", $at) x 1024) == 4096 or die;
         }' "$1"; sync -d "$1"`,
   },
-  // The data repeats every 64 MiB in blocks of its own: restic would need a minute to encrypt 1 GiB of different data.
+  // The data repeats every 64 MiB, but shares no blocks. restic would need a minute to encrypt 1 GiB of different data.
   full: {
     dataMib: 1024 - imageDataMib,
     usedMib: 1024,

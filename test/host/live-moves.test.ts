@@ -12,7 +12,7 @@ import { FleetPair, machinePids, type GuestRow } from '../support/host/fleet-pai
 import { waitFor } from '../support/wait.js'
 
 const password = 'a-Password-1'
-/** Limit of the bandwidth in Mbit/s at which the transfer of the guest's memory takes some seconds. */
+/** Bandwidth limit in Mbit/s at which the transfer of the guest's memory takes some seconds. */
 const slow = 48
 
 interface BegunMove {
@@ -79,7 +79,7 @@ describe('a gateway that moves running virtual machines', function () {
     return move
   }
 
-  /** Begins moves until the target's agent was stopped in time, so that the source waits with the guest paused. */
+  /** Repeats moves until the target's agent stops before the hand-over. The source then waits with a paused guest. */
   async function beginHeld(): Promise<BegunMove> {
     for (;;) {
       const move = await begin()

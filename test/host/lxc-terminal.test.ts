@@ -64,7 +64,7 @@ describe('a terminal session in a guest of the lxc driver', function () {
     const [, tty = '', owner, pid, session] =
       /(\/\S+) (\S+) (\d+) (\d+) ok/.exec(await says(/ ok\r\n.*# $/s, `sh -c 'echo g""o; exec sleep 1000'\r`)) ?? []
     expect(owner).to.equal('root')
-    // The program that prints `go` gets the signal. Before its start, Ctrl-C would be lost.
+    // Ctrl-C is typed when the program has printed `go`. Before the start of the program, Ctrl-C would be lost.
     await says(/^go\r\n/m, '\x03')
     await says(/\^C[^]*# $/, 'exit 7\r')
     await waitFor(() => seen.code !== undefined, { what: () => `the shell ends: ${seen.text}` })

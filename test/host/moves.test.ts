@@ -84,7 +84,7 @@ describe('a gateway that moves guests between two hosts', function () {
     expect(restored.status, JSON.stringify(restored.body)).to.equal(200)
   })
 
-  /** Measures the time between the end of the guest's first process on one host and its start on the other host. */
+  /** Measures the time from the end of the guest's first process on one host until one runs on the other host. */
   async function watchDowntime(): Promise<number> {
     const before = readInits(second.instance).size
     const source = readInits(first.instance).size

@@ -153,7 +153,7 @@ const attacks: readonly Attack[] = [
   },
 ]
 
-/** Harmless work of guests, in a short version. scripts/abuse-workloads runs each work for ten minutes. */
+/** Harmless work of guests for only 28 s. scripts/abuse-workloads runs each work for ten minutes. */
 const usual = honest(28)
 
 describe('abuse by guests', function () {

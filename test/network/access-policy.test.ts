@@ -20,7 +20,7 @@ const base = {
   trusted_proxies: ['10.0.0.1', '10.0.0.2'],
 }
 const withLocalProxy = { ...base, trusted_proxies: ['127.0.0.1'] }
-/** Limit for slow machines. `scripts/bench --only access` measures the promised 2 s on an idle machine. */
+/** Time limit in ms for slow machines. `scripts/bench --only access` measures the promised 2 s on an idle machine. */
 const withinMs = 10_000
 
 type Headers = OutgoingHttpHeaders

@@ -35,7 +35,7 @@ describe('the connections of a guest', function () {
   after(() => lab.remove())
   beforeEach(async () => {
     lab.in(lab.host, 'conntrack', '-F')
-    // A guest that has exceeded the limit cannot open connections for a second. The test waits until it can again.
+    // A guest that has exceeded the limit cannot open connections for a second. The test waits for this second to end.
     await waitFor(() => lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.2 }))
     await waitFor(() => lab.ask(lab.client, `tcp:${addresses[0]}:22`, { timeoutSeconds: 0.2 }))
   })

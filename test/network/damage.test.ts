@@ -131,7 +131,7 @@ describe('damage to the nft rules, bridge and interfaces', function () {
 
   it('is not reported for a detached guest, because its rules were deleted with the detachment', async () => {
     const c = lab.guest(13, [tcp(20003)])
-    // The previous agent would remove this guest's rules. Its regular repairs only know the guests of its last call.
+    // Ends the previous agent: its repairs only know the guests of its last call, and would remove this guest's rules.
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.ensure(all)
@@ -148,7 +148,7 @@ describe('damage to the nft rules, bridge and interfaces', function () {
   })
 })
 
-/** Matches entries of nft sets that packets have added and that expire, so that they differ at each reading. */
+/** Matches entries of nft sets that packets have added. These entries expire, so they differ at each reading. */
 const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
 /** Returns the lines in a fixed order, because nft lists tables, and the entries of sets, in any order. */

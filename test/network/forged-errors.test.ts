@@ -76,7 +76,7 @@ describe('ICMP errors about connections of guests', function () {
   })
   after(() => lab.remove())
 
-  /** Opens connections. They have packets in both directions, so conntrack keeps them for minutes. */
+  /** Opens connections with packets in both directions, so that conntrack keeps the connections for minutes. */
   async function openFlows(): Promise<void> {
     for (const [name, target, sport] of [
       [inA, `udp:${clientAddress}:53`, 5001],

@@ -108,7 +108,7 @@ describe('gateways behind HAProxy', function () {
       const [, value, unit] = new RegExp(`^ +timeout ${name} (\\d+)(s|m)$`, 'm').exec(text)!
       return Number(value) * (unit === 'm' ? 60 : 1)
     }
-    // An answer takes up to 180 s. An event stream sends a beat every 15 s, a console gets a ping every 25 s.
+    // The timeouts must exceed these times: 180 s for an answer, 15 s between beats of a stream, 25 s between pings.
     expect(seconds('server')).to.be.above(180)
     expect(seconds('client')).to.be.above(180)
     expect(seconds('tunnel')).to.be.above(2 * 25)

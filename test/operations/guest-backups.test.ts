@@ -40,7 +40,7 @@ describe('operations on backups, with a simulated host', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // `rotate` deletes an old backup, which no rollback restores. In the product, this step only logs its errors.
+    // No rollback restores the old backup that `rotate` deletes. The product's `rotate` never fails: it logs errors.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

@@ -54,7 +54,7 @@ describe('operations on snapshots at a full quota, with a simulated host', () =>
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // `drop` deletes an old snapshot, which no rollback restores. In the product, this step only logs its errors.
+    // No rollback restores the old snapshot that `drop` deletes. The product's `drop` never fails: it logs its errors.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

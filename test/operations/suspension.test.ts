@@ -228,7 +228,7 @@ describe('a suspended guest', function () {
           else await submitOrder(domain, domain.engine, one.make(uuid)).catch(() => undefined)
         }
         await idle()
-        // Called twice: only the second check of the guest surely begins after the last request.
+        // Waits for two checks of the guest, because only the second one surely begins after the last request.
         await settled()
         await settled()
         const { suspension } = record()

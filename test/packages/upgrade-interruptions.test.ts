@@ -24,8 +24,8 @@ const programs = 'apt-get chmod cp curl dpkg find install ln mkdir mktemp mv rm 
 const killing = '/root/killing'
 
 /**
- * Kills the upgrade in place of its Nth command, or of the first command that begins with a text. N is in the file
- * `left`, the text in the file `wanted`. The commands that dpkg and apt run do not count.
+ * Program that kills the upgrade instead of running its Nth command, or the first command that begins with a text. N is
+ * in the file `left`, the text in the file `wanted`. The commands that dpkg and apt run do not count.
  */
 const killingProgram = `#!/bin/sh
 program=/usr/bin/\${0##*/}

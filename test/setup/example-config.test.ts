@@ -22,7 +22,7 @@ function findValue(root: unknown, path: string): unknown {
 }
 
 const examples: [name: string, schema: TSchema, withoutDefault: string[]][] = [
-  // This key has another value than its default: the image that `scripts/up` requests at once.
+  // The example sets this key to another value than its default: the image that `scripts/up` requests at once.
   ['agent', AgentConfigSchema, ['images.prefetch']],
   ['gateway', GatewayConfigSchema, []],
 ]

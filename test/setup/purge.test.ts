@@ -19,7 +19,7 @@ const loopFile = `${state}/pool.img`
 /** An interface of the host that a purge must not delete. */
 const uplink = 'btestxup'
 const mark = markOf('btestx')
-/** Marks of another agent. No real agent has this protocol: agents of other tests would remove these entries. */
+/** Marks of another agent. No real agent has this protocol number, because it would remove these entries. */
 const others = { ...markOf('btesty'), protocol: 190 }
 
 function purge(): { code: number | null; output: string } {
@@ -238,7 +238,7 @@ describe('scripts/down --purge without a working agent', function () {
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([burst, queue, other].map((path) => [path, has(path)]))
-    /** Values after the purge. It restores the first two, which are lower by one. Another program changed the third. */
+    /** Values after the purge. It lowers the first two by one, but not the third, which another program has changed. */
     const lowered = [burst, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {

@@ -84,7 +84,7 @@ describe('systemd units', () => {
   it('give the gateway an unprivileged user, and an exposure level of at most 1.5, not counting NotifyAccess=all', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
-    // A child process hands the sockets to systemd. Only `all` permits this, but it adds 0.2 to the exposure level.
+    // A child process passes the sockets to systemd. This requires `all`, which adds 0.2 to the exposure level.
     expect(settings.get('NotifyAccess')).to.deep.equal(['all'])
     const unit = join(dir, 'without-store/berth-gateway.service')
     mkdirSync(join(dir, 'without-store'))

@@ -146,7 +146,7 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  // Removes what a killed run left. Usually nothing is left, and the purge fails: its error is ignored.
+  // Removes what a killed run left. If nothing is left, as usual, the purge fails, and its error is ignored.
   function clear(): void {
     for (const each of [name, other]) spawnSync('scripts/down', ['--instance', each, '--purge'])
   }

@@ -18,8 +18,8 @@ export function expectInTime(startedMs: number, promisedMs: number, what: string
 }
 
 /**
- * Returns the shortest of several runs in ms. It shows whether the work always waits for something. A machine that
- * stalls for a moment delays only some of the runs.
+ * Returns the duration in ms of the quickest of several runs. It shows whether the work always waits for something. A
+ * machine that stalls for a moment delays only some of the runs.
  */
 export async function quickest(runs: number, run: () => Promise<unknown>): Promise<number> {
   let leastMs = Infinity

@@ -1,5 +1,5 @@
 /**
- * Shell function `random SIZE`: writes random bytes to its output. They are zeros, encrypted with a random key. This
+ * Shell function `random SIZE`: writes random bytes to its output. It encrypts zeros with a random key, because this
  * takes a third of the processor time of /dev/urandom.
  */
 export const randomFunction = `

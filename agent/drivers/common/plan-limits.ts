@@ -89,7 +89,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates of a device that the cgroup's file does not list: unlimited, as written for cgroup v1 and v2. */
+/** Rates of a device without a line in the cgroup's file: unlimited, as written for cgroup v1 (`0`) and v2 (`max`). */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**

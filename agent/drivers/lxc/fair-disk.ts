@@ -19,8 +19,8 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
 }
 
 /**
- * Decides if the disk's scheduler must be changed. Stacked devices and other programs' loop devices keep their
- * scheduler, because only the scheduler of the disk below them matters.
+ * Decides whether the agent sets the disk's scheduler, or advises the operator to do so. Stacked devices and other
+ * programs' loop devices keep their scheduler: only the scheduler of the disk below them matters.
  */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,

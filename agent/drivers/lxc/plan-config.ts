@@ -104,7 +104,7 @@ function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
-/** Sets the guest's volume and user ids. With lxc 6, start-guest.pl mounts the volume in the line `# volume`. */
+/** Sets the guest's volume and user ids. With lxc 6, start-guest.pl mounts the volume that `# volume` names. */
 function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
   const volume = check('path', systemVolumeOf(machine))
   if (mountPoint === undefined) return [`lxc.rootfs.path = dir:${volume}`, 'lxc.rootfs.options = idmap=container,nodev']
@@ -228,7 +228,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook for the guest's end. One argument is the guest's name, by which runtime.ts finds the process. */
+/** Plans the hook for the guest's end. runtime.ts finds the hook's process by the guest's name in its arguments. */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

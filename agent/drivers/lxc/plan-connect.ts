@@ -12,7 +12,7 @@ export interface ConnectPlan {
   readonly join: string
 }
 
-/** Temporary name of a guest's interface on the host. Anti-spoofing rules treat it as an unknown guest's interface. */
+/** Temporary name of a guest's interface on the host. Anti-spoofing rules treat it as that of an unknown guest. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }

@@ -40,7 +40,7 @@ export function planHostname(machine: NameSettings): RootChange[] {
   return [file('etc/hostname', [oneLine('hostname', machine.hostname)]), planOwnLine(machine)]
 }
 
-/** Plans the change of the guest's own line in /etc/hosts. Keeps all other lines. */
+/** Plans the change of the line in /etc/hosts that has the guest's name (`ownAddress`). Keeps all other lines. */
 export function planOwnLine(machine: NameSettings): RootChange {
   const lines = hostsOf(machine)
   const line = lines.find((one) => one.startsWith(ownAddress))!
@@ -81,8 +81,8 @@ function planKeys(keys: readonly string[]): RootChange[] {
 }
 
 /**
- * Plans root's password. If the login has only a key, the image's own password must stop working. `!` would lock the
- * account, so that an sshd without PAM would also refuse keys.
+ * Plans root's password. For a login with only a key, `*` disables the image's own password. `!` would lock the
+ * account, and an sshd without PAM would then refuse keys, too.
  */
 function planPassword({ passwordHash, keys }: HashedLogin): RootChange[] {
   const hash = passwordHash ?? (keys.length > 0 ? noPassword : undefined)

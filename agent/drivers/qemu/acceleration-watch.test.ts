@@ -10,7 +10,7 @@ const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
 describe('the acceleration of virtual machines on a host ("kvm" or "tcg")', () => {
   const log = pino({ level: 'silent' })
 
-  /** Opens a watch. @param finds results of its checks in order; the last one repeats */
+  /** Opens a watch whose checks have these results, in this order. The last result repeats. */
   async function watchOf(...finds: (Acceleration | Error)[]) {
     let asked = 0
     const find = async (): Promise<Acceleration> => {

@@ -15,7 +15,7 @@ describe('the start of a guest whose QEMU process already exists', () => {
   let refusals: number
   let isThere: boolean
 
-  /** A monitor whose guest runs again after `cont`, once it has refused this for some time. */
+  /** Simulates QEMU's monitor: it refuses `cont` as often as `refusals` says, and then lets the guest run. */
   const execute = async (command: string): Promise<unknown> => {
     if (command === 'query-migrate') return { status: 'completed' }
     if (command === 'query-status') return { status: state }

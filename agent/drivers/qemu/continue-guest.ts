@@ -37,7 +37,7 @@ export function markLeaving({ leaving }: RunPaths): void {
 export async function continueGuest(context: ContinueContext, name: string): Promise<boolean> {
   const { arriving, leaving } = context.paths.runOf(name)
   if (existsSync(arriving)) {
-    // If this returns false, the guest is booted and loses its memory. Booting is therefore the last resort.
+    // If the result is false, the guest is booted and loses its memory. Booting is therefore the last resort.
     const continues = await continueWithin(context, name).catch(() => false)
     if (continues) rmSync(arriving, { force: true })
     return continues

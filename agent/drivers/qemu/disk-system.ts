@@ -3,8 +3,8 @@ import { readPlainText } from '../common/plain-file.js'
 import { systemOf } from './paths.js'
 
 /**
- * Requirements of the system on a disk for its virtual machine. The file with these requirements is next to the disk,
- * so that snapshots and backups include it.
+ * Features that the operating system on a disk needs in its virtual machine. A file next to the disk contains them, so
+ * that snapshots and backups include them.
  */
 export interface DiskSystem extends FirmwareWish {
   readonly os: 'linux' | 'windows'

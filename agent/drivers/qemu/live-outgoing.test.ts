@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { checkPaused, finishSending, readMemoryProgress } from './live-outgoing.js'
 import type { QmpConnection } from './qmp/connection.js'
 
-/** A monitor with these answers by command. It records the commands with their time limits. */
+/** Returns a monitor that answers each command from `answers`. It adds each command with its timeout to `calls`. */
 function monitorWith(answers: Readonly<Record<string, unknown>>, calls: unknown[] = []): QmpConnection {
   const execute = async (command: string, _args: unknown, timeoutMs?: number): Promise<unknown> => {
     calls.push([command, timeoutMs])

@@ -94,7 +94,7 @@ export class QemuLiveMoves implements LiveMoves {
 
   async confirm(machine: Machine): Promise<void> {
     const monitor = await this.#monitor(machine)
-    // QEMU does not answer while it loads a part of the memory.
+    // QEMU does not answer while it loads memory. Each request may therefore take as long as the whole load.
     const isLoaded = async (): Promise<boolean> =>
       (await readMigration(monitor, loadTimeoutMs))['status'] === 'completed' &&
       (await readRunState(monitor, loadTimeoutMs)) === 'paused'

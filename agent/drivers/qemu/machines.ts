@@ -132,7 +132,7 @@ export class Machines {
     return monitor
   }
 
-  /** Checks whether the guest shut down before the connection opened. After a failure, the next connection checks. */
+  /** Checks whether the guest shut down before the connection opened. If this fails, a new connection checks again. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
@@ -203,7 +203,7 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** Ends QEMU and reports the guest's end. If this agent is killed, a file shows a shutdown to the next agent. */
+  /** Ends QEMU and reports the guest's end. The file `ended` records a shutdown, in case this agent is killed. */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })

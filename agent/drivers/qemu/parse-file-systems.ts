@@ -1,6 +1,6 @@
 import { objectOf } from './qmp/messages.js'
 
-/** Types of file systems on CDs, which belong to the host. */
+/** Types of file systems on CDs. They are not counted, because the CDs belong to the host. */
 const foreign = new Set(['iso9660', 'udf'])
 /** Maximum number of file systems in an answer, more than any system mounts. */
 const most = 256

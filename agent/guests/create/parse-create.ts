@@ -134,7 +134,7 @@ function parseUserData({ userData, virtualization }: WireSpec): string {
   return userData
 }
 
-/** Checks the settings that the guest has from its first start on. @throws {BerthError} `invalid_field` */
+/** Checks the firewall and the backup schedule of a new guest. @throws {BerthError} `invalid_field` */
 function parseSettings({
   firewall,
   backupSchedule: schedule,

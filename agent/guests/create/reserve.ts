@@ -45,7 +45,7 @@ function chooseUserIdSlot({ store, config }: Pick<GuestContext, 'config' | 'stor
   return slot
 }
 
-/** Gives each rule a new id, as a change of the firewall does. */
+/** Gives each rule a new id. Ids in the request are ignored. */
 function withIds(firewall: Firewall): Firewall {
   return { ...firewall, rules: firewall.rules.map((rule) => ({ ...rule, id: randomUUID() })) }
 }

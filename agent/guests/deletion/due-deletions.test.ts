@@ -9,7 +9,7 @@ const later = { ...due, untilMs: nowMs + 1 }
 
 type Facts = Pick<GuestRecord, 'deletion' | 'wanted'> & { role?: 'owner' | 'target'; busy?: boolean; settled?: boolean }
 
-/** Returns what is done with a guest. */
+/** Returns what `DueDeletions` does with a guest: `removed`, `undone` or `nothing`. */
 function outcomeOf({ role = 'owner', busy = false, settled = true, ...facts }: Facts): string {
   const record = { uuid: 'a guest', ownership: { role }, ...facts } as GuestRecord
   let outcome = 'nothing'

@@ -54,7 +54,7 @@ export class DueDeletions {
     store.update(uuid, { deletion: null })
   }
 
-  /** True if the guest can be removed. A copy that takes part in a move is not removed here. */
+  /** True if the removal is due: `untilMs` has surely passed, and this host owns the guest, which has no operation. */
   #isDue({ uuid, deletion, ownership }: GuestRecord): boolean {
     const { clock, busy } = this.parts
     if (!deletion || ownership.role !== 'owner') return false

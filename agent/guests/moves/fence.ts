@@ -15,7 +15,7 @@ import { readIsWanted } from './leave.js'
 interface FencedDetails {
   /** State of the guest before it was fenced. It is restored if this host becomes the owner again. */
   readonly beforeFence: Pick<GuestRecord, 'wanted' | 'statusReason'> & { readonly isBroken: boolean }
-  /** Addresses of shared pools that left this host's pool with the fence. Absent in records of older versions. */
+  /** Addresses of shared pools that left this host's pool when the guest was fenced. Absent in older records. */
   readonly departed?: readonly PoolAddress[]
 }
 
@@ -37,7 +37,7 @@ export function recordFence(
   if (!record || before === 'fenced') return
   const { status, statusReason } = record
   const isBroken = status === 'error'
-  // For its move, the guest's `wanted` was set to `stopped`. The details of the move contain the earlier value.
+  // The move of a leaving guest has set its `wanted` to `stopped`. The details of the move contain the earlier value.
   const wanted = before === 'leaving' && readIsWanted(store, uuid) ? 'running' : record.wanted
   const { snapshot, received } = readArrival(store, uuid)
   const beforeFence: FencedDetails['beforeFence'] = { wanted, statusReason: isBroken ? statusReason : '', isBroken }

@@ -76,7 +76,7 @@ export class LivePauses {
     await Promise.all([...this.#pauses.values()].map(({ expire }) => expire()))
   }
 
-  /** Lets a guest run again after its pause was removed from the list. The guest's operation then fails. */
+  /** Lets a guest run again whose pause was removed from `#pauses`. The operation that moves the guest then fails. */
   async #release({ subject, log }: Move, { live, machine }: LiveGuest): Promise<void> {
     const { role } = readOwnership(this.store, subject.id)
     if (role !== 'owner' && role !== 'leaving') return

@@ -13,7 +13,7 @@ import { refuseShortTicket } from './ticket-key.js'
 /** Minimum time in ms for which the move's ticket must still be valid while the memory is sent. */
 const ticketNeededMs = 10 * 60_000
 
-/** Sends virtual machines while they run. This agent passes their memory on, so the transfer ends with the agent. */
+/** Sends virtual machines while they run. Their memory passes through this agent, so a transfer ends with the agent. */
 export class LiveSender {
   readonly #pauses: LivePauses
 
@@ -46,7 +46,7 @@ export class LiveSender {
       this.#pauses.begin(step, { ...guest, atMs, memory })
     } catch (error) {
       memory.close()
-      // Lets the guest run again here, because no undo follows if the agent is stopping.
+      // If the agent is stopping, no undo follows. The guest must therefore run again on this host now.
       await this.release(step).catch((err: unknown) =>
         step.log.warn({ err }, 'could not let the guest continue on this host; trying again'),
       )

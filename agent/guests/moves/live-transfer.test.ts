@@ -17,7 +17,7 @@ const [small, large] = [
 describe('a live move, which sends disk changes in several transfers and then the memory', () => {
   let progress: Pick<MemoryProgress, 'state' | 'writtenBytes'>
   let isHeld: boolean
-  /** One entry for each round that was sent: true if the connection for the memory was held at its start. */
+  /** For each round that was sent: true if the memory connection was held when the round began. */
   let rounds: boolean[]
   let sendRound: (signal: AbortSignal) => Promise<SentDisk>
   let step: LiveTransferParts['step']

@@ -15,8 +15,8 @@ export interface LiveGuest {
 }
 
 /**
- * The connection on which this agent passes the memory of a guest from its driver to the target. While the connection
- * is held, the driver waits. The driver then cannot reach the end of the memory, so it does not pause the guest.
+ * The connection on which this agent passes the memory of a guest from its driver to the target. A held connection
+ * passes nothing on. The driver then cannot reach the end of the memory, so it does not pause the guest.
  */
 export class MemoryConnection {
   #open: Promise<void> = Promise.resolve()

@@ -15,7 +15,7 @@ const mostLarge = 10
 /** Time in ms after which a move fails if its guest, slowed down as much as possible, changes its memory too fast. */
 const stallMs = 5 * 60_000
 
-/** Returns the maximum bytes of unsent changes at the pause of the guest. They can be sent in about a second. */
+/** Returns the maximum bytes of unsent disk changes at which the guest may be paused: about one second of transfer. */
 export function planLeftBytes({ bytes, tookMs }: SentDisk, bandwidthMbps: number): number {
   const measured = (bytes / Math.max(1, tookMs)) * leftMs
   const limit = bandwidthMbps === 0 ? Infinity : (bandwidthMbps * 1000 * leftMs) / 8

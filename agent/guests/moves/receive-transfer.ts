@@ -63,7 +63,7 @@ export class TransferReceiver {
     this.parts.received.check(this.transfer)
   }
 
-  /** Ends the connection if the move has ended. A hostile source would keep the connection open. */
+  /** Ends the connection if the move has ended, because a hostile source could keep it open. */
   #endUnexpected(): void {
     try {
       this.#check()

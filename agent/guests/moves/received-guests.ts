@@ -89,7 +89,7 @@ export class ReceivedGuests {
     const { store, volumes, machines } = this.parts.context
     const record = store.get(uuid)
     const limitBytes = volumeLimitOf(machines, { ...record, ...document, spec: { ...record.spec, limits } })
-    // If the source began a live move before its rollback to an older agent, the process of that move uses the volume.
+    // A live move can have begun before the source's rollback to an older agent. Its process still uses the volume.
     await machines.driverOf(record).kill(machines.of(record))
     await volumes.prepare(uuid, { snapshot }, limitBytes)
     await volumes.exchange(uuid)

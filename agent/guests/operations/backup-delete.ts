@@ -9,7 +9,7 @@ interface DeleteInput extends TargetInput {
   backupId: string
 }
 
-/** Deletes a backup. If the guest was deleted or moved to another host, only the target lists the backup. */
+/** Deletes a backup, even of a guest that was deleted or moved away. Only the target still lists such a backup. */
 export function backupDeleteKind(
   context: Pick<BackupContext, 'store' | 'backups' | 'targets'>,
 ): OperationKind<'backupDelete', DeleteInput> {

@@ -159,9 +159,9 @@ function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
 }
 
 interface FirstBoot {
-  /** Runs the work that prepares the first boot. */
+  /** Called with the work that prepares the first boot. Must run this work. */
   readonly prepare: (work: () => Promise<void>) => Promise<void>
-  /** Runs the first boot. */
+  /** Called with the first boot. Must run it. */
   readonly start: (step: StepContext<CreateInput>, boot: () => Promise<void>) => Promise<void>
 }
 

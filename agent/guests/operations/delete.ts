@@ -56,7 +56,7 @@ function acceptDelete({ store, now }: GuestContext, { uuid, retainMs = 0 }: Orde
   const input = { force: false, ...(retainMs > 0 && { retainMs }) }
   return {
     ...acceptForGuest(store, asked, { uuid, input, allowsFenced: true, allowsDeleted: true, check }),
-    // The hash leaves out `retainMs`: a repeated request has another value if the fleet's setting has changed.
+    // The hash leaves out `retainMs`, because a repeated request has a new value if the fleet's setting has changed.
     hashOf: { force: false },
   }
 }

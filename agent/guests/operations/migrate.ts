@@ -202,7 +202,7 @@ async function withdrawKept(context: BackupContext, { subject: { id: uuid }, inp
   await context.network.withdraw(networkOf(context.store.get(uuid), context.config))
 }
 
-/** Adds the addresses of a guest that stays to this host again. If this fails, the network comparison does it. */
+/** Adds the addresses to this host again, because the guest stays. If this fails, the network comparison adds them. */
 async function restoreAddresses({ store, network, config }: BackupContext, { subject, log }: StepContext<unknown>) {
   try {
     await network.attach(networkOf(store.get(subject.id), config), ['addresses'])

@@ -18,7 +18,7 @@ export function checkBackupFits(
   { sizeBytes, virtualization: kind }: Pick<BackupSize, 'sizeBytes' | 'virtualization'>,
 ): void {
   if (kind !== undefined && kind !== virtualization) throw otherKind(kind, virtualization)
-  // The backup's other files have only some MiB. Rounding down to GiB therefore gives the size of the disk.
+  // Besides the disk, a backup has only some MiB. Rounding down to GiB therefore gives the size of the disk.
   const neededGb = Math.floor(sizeBytes / gib)
   if (virtualization === 'kvm' && neededGb > limits.diskGb) throw diskTooSmall(neededGb)
 }

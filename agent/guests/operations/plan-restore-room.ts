@@ -27,7 +27,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes (for older backups, an estimate) that a restore needs temporarily to make files share data. */
+/** Returns the bytes that a restore needs temporarily to make files share data. An estimate for older backups. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` can also count snapshots
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)

@@ -28,7 +28,7 @@ function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: 
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // The disk limit need not rise for the old disk, which already counted in `planAllowance` as a hidden snapshot.
+  // The disk limit need not rise: the old disk already counted in `planAllowance` as a hidden snapshot.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

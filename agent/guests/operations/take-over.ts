@@ -98,7 +98,7 @@ export function takeAddresses(
   return chosen
 }
 
-/** Gives back the addresses of a guest whose restore was undone. Joins the caller's transaction. */
+/** Removes a guest's addresses from this host's pool after its restore was undone. Joins the caller's transaction. */
 export function giveBackAddresses({ store }: Pick<GuestContext, 'store'>, uuid: string): void {
   const { kept = [] } = readArrival(store, uuid)
   departAddresses(

@@ -53,7 +53,7 @@ export function planUnsuspend(record: Suspendable): GuestUpdate {
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }
 }
 
-/** If the guest ran before its suspension and can run now, sets its desired state to `running` for the reconciler. */
+/** If the guest ran before its suspension and can run now, plans `wanted: running`. The reconciler then starts it. */
 function planResume(record: Suspendable, ran: boolean): GuestUpdate {
   return ran && isAllowedToRun(record) ? { wanted: 'running' } : {}
 }

@@ -73,7 +73,7 @@ export class Reconciler {
     return [...this.#warnings, ...this.network.warnings]
   }
 
-  /** Listens for three events: a guest ends, a guest's record changes, or another program changes nft. */
+  /** Listens for events of guests, changes of their records, and changes that other programs make to the network. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return

@@ -29,7 +29,7 @@ export class RestartPolicy {
 
   /**
    * Returns the time in ms to wait before an ended guest is started. 0: no wait. The time doubles with each start in
-   * the last ten minutes, up to `maxBackoffMs`. While the cause of the end is not known, waits until `toldWithinMs`.
+   * the last ten minutes, up to `maxBackoffMs`. An unknown cause delays the start by at most `toldWithinMs`.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

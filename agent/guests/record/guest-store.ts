@@ -77,7 +77,7 @@ export class GuestStore {
     return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
   }
 
-  /** Lists guests in the order of their ids. Returns the same list object until a guest changes. */
+  /** Lists guests by id; the same list object until a guest changes. @param sinceRevision only guests changed later */
   list(sinceRevision = -1): readonly GuestRecord[] {
     const { revision, db } = this.changes
     if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)

@@ -6,7 +6,7 @@ interface Stores {
   readonly guests: GuestStore
 }
 
-/** Input of a reinstall, or of a change of the boot source. */
+/** Input of a reinstall (`templateId`), or of a change of the boot source (`image`). */
 interface Input {
   readonly templateId?: string
   readonly image?: string

@@ -19,7 +19,7 @@ export interface MachineDefaults {
   readonly gateway: string
   readonly prefixLength: number
   readonly resolvers: readonly string[]
-  /** Prefix of the names of interfaces on the host. */
+  /** Prefix of the names of guests' interfaces on the host. */
   readonly interfacePrefix: string
   readonly volumes: Pick<Volumes, 'pathOf' | 'rescuePathOf' | 'imagePathOf'>
   readonly processors: { cpusOf(record: GuestRecord): readonly number[] }

@@ -88,7 +88,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Checks that the mappings and one additional mapping do not have more ports than the caller can map.
+ * Checks that the existing mappings and a new one together have at most `limit` ports, the maximum of the caller.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(

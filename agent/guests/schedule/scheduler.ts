@@ -133,7 +133,7 @@ export class ScheduledRuns {
   }
 }
 
-/** True if the guest's runs are skipped: snapshots of a suspended guest are all equal, and would replace older ones. */
+/** True if runs are skipped. Snapshots of a suspended guest, for example, would all be equal and replace older ones. */
 function isHeld(record: GuestRecord): boolean {
   return (
     ['error', 'deleting', 'creating'].includes(record.status) ||

@@ -29,7 +29,7 @@ export function decodeSettings(backupId: string, text: string | undefined): Back
   }
 }
 
-/** Returns a firewall as text for a backup's note. Fallbacks: without descriptions, or a firewall that drops all. */
+/** Encodes a firewall for a backup's note. If it is too long, omits descriptions, or else encodes a “drop all”. */
 export function encodeFirewall(firewall: Firewall): string {
   const rules = firewall.rules.map((rule) => ({ ...rule, description: '' }))
   const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }

@@ -79,7 +79,7 @@ async function deleteInTurn(context: DiskContext, uuid: string, id: string): Pro
     note(store, uuid, { retainedBytes: Math.max(0, planRetained(record) - freedBytes) })
 }
 
-/** `freeing`: the kernel is still freeing deleted data; `held`: the agent retains a temporary snapshot of the guest. */
+/** `settled`: the limit is up to date; `freeing`: deleted data is being freed; `held`: a temporary snapshot exists. */
 export type SpaceState = 'settled' | 'freeing' | 'held'
 
 /**

@@ -85,7 +85,7 @@ export async function readSubvolumeId(path: string): Promise<number> {
   return Number(await request('id', path))
 }
 
-/** Removes those of the quota groups that have no members. @param path any directory of the filesystem */
+/** Removes the quota groups in `ids` that have no members. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)
 }

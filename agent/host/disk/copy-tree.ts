@@ -99,7 +99,7 @@ const maxErrorChars = 4096
 const refusedDevice = /: Cannot mknod: Operation not permitted$/
 const tarSummary = /^tar: Exiting with failure status due to previous errors$/
 
-/** Resolves when the program has ended. Its only allowed errors are refused device nodes. */
+/** Resolves when the program has ended. Rejects after any error except refused device nodes. */
 function endOf(name: string, child: ReturnType<typeof start>): Promise<CopyResult> {
   let [devices, stderr, rest] = [0, '', '']
   const note = (line: string): void => {

@@ -17,7 +17,7 @@ export async function readBackingFile(device: string): Promise<string | undefine
   }
 }
 
-/** Turns on direct I/O, so that the backing filesystem does not cache guests' data a second time. */
+/** Turns on direct I/O, so that guests' data is not cached twice. @returns false if the filesystem lacks support */
 export async function useDirectIo(device: string): Promise<boolean> {
   try {
     await run('losetup', ['--direct-io=on', device])

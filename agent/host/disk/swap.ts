@@ -43,7 +43,7 @@ export async function allocate(path: string, bytes: number, signal: AbortSignal)
   } catch (error) {
     const isUnable = error instanceof CommandError && /not supported/i.test(error.stderr)
     if (!isUnable) throw error
-    // The file system does not support the system call, so fallocate writes each block.
+    // The file system does not support the system call fallocate(2), so the program writes each block.
     await run('fallocate', ['--posix', '--length', String(bytes), '--', path], options)
   }
 }

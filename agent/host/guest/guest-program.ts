@@ -120,7 +120,7 @@ class GuestProgram implements Terminal {
     this.listener.onData(record)
   }
 
-  /** Writes input. After the program has closed its input, the callback is called at once. */
+  /** Writes input. Reports it as taken when it was written, or at once if the program has closed its input. */
   #put(input: Socket, bytes: Buffer): void {
     input.write(bytes, () => this.listener.onTaken(bytes.length))
   }

@@ -48,7 +48,7 @@ const protocolNumbers = { tcp: 6, udp: 17 } as const
 
 interface Flow {
   readonly family: Family
-  /** Addresses as bytes in a latin1 string. */
+  /** Addresses by their role in the flow, each as bytes in a latin1 string. */
   readonly places: Readonly<Record<FlowPlace, string>>
   readonly protocol: number
   readonly askedPort: number

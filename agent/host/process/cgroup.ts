@@ -81,7 +81,7 @@ export function readTreePids(
   return pids.slice(0, most)
 }
 
-/** Length in characters from which a path is shortened. With a name (255) and a file, it is below PATH_MAX (4096). */
+/** Length from which a path is shortened. A shorter path with a name (255) and a file stays below PATH_MAX (4096). */
 const longPath = 2048
 
 /**

@@ -28,7 +28,7 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Called when the process has ended and its outputs are closed. After a kill, the outputs can still be open. */
+  /** Called when the process has ended and its outputs are closed. If it was killed, its outputs can still be open. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 

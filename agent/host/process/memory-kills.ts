@@ -23,7 +23,7 @@ export function parseMemoryKill(text: string): number | undefined {
  * because the cgroups of a guest and their counters no longer exist when its last process has ended.
  */
 export class MemoryKills {
-  /** Time at which each kill was read, by pid. */
+  /** Time in ms (`performance.now()`) at which each kill was read, by the pid of the killed process. */
   readonly #killed = new Map<number, number>()
   readonly #file: number | undefined
 

@@ -16,7 +16,7 @@ export interface PipeTool {
   /** @returns the output of the commands before the marker; undefined until the marker's own output has arrived */
   readonly beforeMarker: (output: string) => string | undefined
   /**
-   * Number of commands after which the tool's process is replaced, because these tools leak memory. Infinity: the
+   * Number of commands after which the tool's process is replaced, because nft, ip and tc leak memory. Infinity: the
    * process is never replaced, even while it is unused.
    */
   readonly recycleAfter: number
@@ -32,7 +32,7 @@ export interface PipeOutput {
 const timeoutMs = 60_000
 /** Time in ms after which an unused tool is ended. A tool takes 20 MiB, but a new start takes only a few ms. */
 const idleMs = 10_000
-/** Maximum number of stored characters by stream. On stderr, nft repeats a failed line, which can have megabytes. */
+/** Maximum characters stored of the stream without the marker. On stderr, nft repeats a failed line of megabytes. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
  * Matches the message that ip and tc print if interfaces were added or removed during a listing. This is not a failure,

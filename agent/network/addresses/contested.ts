@@ -17,7 +17,7 @@ const parallel = 8
 
 /**
  * Finds guests' public IPv4 addresses for which another computer on the segment answers. Runs in the background. IPv6
- * is not checked: an answer would have a guest's address as its source, and the filter drops such packets.
+ * is not checked: the filter drops such an answer, because its source would be a guest's address.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
@@ -40,7 +40,7 @@ export class ContestedAddresses {
     for (const address of addresses) this.#asked.delete(address)
   }
 
-  /** Probes the addresses in `items`, and forgets all others. */
+  /** Forgets all addresses that are not in `items`, and probes those in `items` like `ask`. */
   keep(items: readonly PlacedIpv4[]): void {
     const kept = new Set(items.map(({ address }) => address))
     this.forget([...this.#asked.keys()].filter((address) => !kept.has(address)))

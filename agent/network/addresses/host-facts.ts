@@ -19,9 +19,9 @@ export interface HostFacts {
   listIpv6(): readonly InterfaceIpv6[] | undefined
   /** Canonical addresses of all interfaces except the loopback. Omits IPv6 addresses that are not global. */
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
-  /** @param isMeant true for interfaces whose routes count; default: all interfaces */
+  /** @param isMeant returns true if routes through this interface count; default: all routes count */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes
-  /** True if the interface has no hardware. Any program can create an interface without hardware. */
+  /** True if the interface has no hardware, like a bridge. Any program can create such an interface. */
   isVirtual(device: string): boolean
   /** @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down */
   probe(device: string, addresses: readonly string[]): Promise<ReadonlyMap<string, string>>

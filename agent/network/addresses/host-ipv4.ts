@@ -125,7 +125,7 @@ function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** Adds to `found` the items of `all` whose interface `found` lacks. Marks these items as not added by this agent. */
+/** Adds to `found` the items of `all` on interfaces that `found` does not contain. Sets their `isOurs` to false. */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -79,7 +79,7 @@ export class HostIpv6 {
     await this.ip.remove([...(await this.#readProxies())].map(planProxyRemoval))
   }
 
-  /** Makes the ip process read the bridge and the proxied interfaces again. The process caches interfaces by name. */
+  /** Makes the ip process, which caches interfaces by name, read the bridge and the proxied interfaces again. */
   async #refreshDevices(of: readonly GuestIpv6[]): Promise<void> {
     const devices = new Set([this.place.bridge, ...of.map(({ proxyOn }) => proxyOn).filter(Boolean)])
     for (const device of devices) await this.ip.findInterface(device)

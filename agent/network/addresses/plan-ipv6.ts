@@ -17,8 +17,8 @@ export interface Ipv6Source {
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
   /**
-   * True if the prefix's interface is gone, or if the prefix was found on the interface and is no longer there. Guests
-   * keep their addresses of the prefix, but get no new ones.
+   * True if the prefix's interface is gone, or if a found prefix is no longer on its interface. Guests keep their
+   * addresses of the prefix, but get no new ones.
    */
   readonly isMissing?: boolean
   /** True if the prefix was found on an interface of the host, and not set through the API. */
@@ -104,7 +104,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   }
 }
 
-/** Returns the reasons why prefixes on virtual interfaces are not used, for operators who expect their use. */
+/** Explains to operators why the prefix of a virtual interface is not used. Returns [] if there is no such prefix. */
 function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []

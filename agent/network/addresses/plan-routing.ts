@@ -13,7 +13,7 @@ export interface UsedIpv4 {
   readonly assigned: readonly string[]
   /** Addresses that port mappings name as host_ip. */
   readonly mapped: ReadonlySet<string>
-  /** Addresses of shared pools that another host has. */
+  /** Addresses that belong to other hosts of a shared pool. */
   readonly elsewhere: ReadonlySet<string>
 }
 

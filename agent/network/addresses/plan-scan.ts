@@ -24,7 +24,7 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Descriptions of the network and broadcast addresses of the host's segments, by address. */
   readonly edges: ReadonlyMap<string, string>
-  /** True if the address is in a network of the probed interface. Other addresses can be in use without an answer. */
+  /** True if the address is in a network of the probed interface. Other addresses can be in use without answering. */
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>

@@ -28,7 +28,7 @@ export interface Ipv6Prefix {
 export interface PoolRules {
   /** Interfaces that a pool is allowed to name. */
   readonly interfaces: ReadonlySet<string>
-  /** For each address family: the interface for pool items without one. Empty: the host has no default route. */
+  /** Interface for pool items that name no interface, by address family. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
   /** The host's own addresses. A pool must not contain them: a guest with such an address would cut off the host. */
   readonly ownAddresses: ReadonlySet<string>

@@ -37,7 +37,7 @@ export function allocateIpv4(db: Database, cidr: string): string {
   return formatIpv4(free[randomInt(free.length)]!)
 }
 
-/** Returns the name of a guest's host-side interface. The kernel allows 15 characters. */
+/** Returns the name of a guest's host-side interface. The kernel limits such names to 15 characters. */
 export function deviceName(prefix: string, id: number): string {
   const name = `${prefix}${id}`
   if (!Number.isSafeInteger(id) || id < 1 || name.length > 15)

@@ -42,7 +42,7 @@ export interface RoutingState {
   readonly nat4PortsUsed: number
   readonly ipv4Pool: PoolAddress[]
   readonly ipv4Assignments: AddressAssignment[]
-  /** Prefixes set through the API. If none are set, those found on the host's interfaces. */
+  /** Prefixes set through the API. If no prefixes are set: the prefixes found on the host's interfaces. */
   readonly ipv6Prefixes: Ipv6Prefix[]
   readonly ipv6Assignments: AddressAssignment[]
 }
@@ -182,7 +182,7 @@ export class Routing {
     }
   }
 
-  /** Removes NAT66's private network from the list. `getRouting` shows this network, so callers can send it back. */
+  /** Removes NAT66's private network. Callers can send it, because `getRouting` lists it among the prefixes. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)

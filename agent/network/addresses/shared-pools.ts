@@ -43,7 +43,7 @@ export interface KeptFacts {
   readonly own: readonly SharedPool[]
   /** Shared pools of the guest's source host. */
   readonly others: readonly SharedRange[]
-  /** Interface for pools that name none. Empty: the host has no default route. */
+  /** Interface for pools that name no interface. Empty: the host has no default route. */
   readonly uplink: string
   readonly interfaces: ReadonlySet<string>
   /** True if the address is not used on this host, and no guest has it. */
@@ -69,16 +69,16 @@ export function isShared(pools: readonly SharedRange[], address: string): boolea
 
 const departedKey = 'departed_ipv4s'
 
-/** Reads the addresses that have left this host's pool with a guest. They must not be added to it again. */
+/** Reads the addresses that left this host's pool together with a guest. Other hosts may have these addresses now. */
 export function readDeparted(db: Database): ReadonlySet<string> {
   const value = findSetting(db, departedKey)
   return new Set(value === undefined ? [] : (JSON.parse(value) as string[]))
 }
 
 /**
- * Reads the addresses that belong to other hosts. These are addresses of arriving or fenced guests, unless this host's
- * pool contains them, and departed addresses (`readDeparted`).
- * @param isChecked true if no other host has the departed addresses, which are then omitted
+ * Reads the addresses that belong to other hosts: addresses of arriving or fenced guests that are not in this host's
+ * pool, and departed addresses (`readDeparted`).
+ * @param isChecked true if it was checked that no other host has the new addresses; departed addresses are then omitted
  */
 export function readElsewhere(db: Database, isChecked: boolean): ReadonlySet<string> {
   const arriving = db.prepare<[], string>(
@@ -88,7 +88,7 @@ export function readElsewhere(db: Database, isChecked: boolean): ReadonlySet<str
   return new Set([...arriving.pluck().all(), ...(isChecked ? [] : readDeparted(db))])
 }
 
-/** Removes addresses that another host now has from the pool. Joins the caller's transaction. @returns the items */
+/** Moves addresses from the pool to the departed ones, in the caller's transaction. @returns their former pool items */
 export function departAddresses(db: Database, addresses: readonly string[]): PoolAddress[] {
   const find = db.prepare<[string], PoolAddress>(
     'SELECT address, interface, prefix_len AS prefixLen, gateway FROM ipv4_pool WHERE address = ?',
@@ -110,7 +110,7 @@ export function adoptAddresses(db: Database, items: readonly PoolAddress[]): voi
   forgetDeparted(db, new Set(items.map(({ address }) => address)))
 }
 
-/** Removes the addresses from the departed ones, so that the pool can contain them. Joins the caller's transaction. */
+/** Deletes addresses from the departed ones (`readDeparted`), so that the pool can contain them again. */
 export function forgetDeparted(db: Database, addresses: ReadonlySet<string>): void {
   const departed = readDeparted(db)
   const left = [...departed].filter((address) => !addresses.has(address))

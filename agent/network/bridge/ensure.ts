@@ -20,7 +20,7 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 
 /**
  * Puts guests' interfaces back on the bridge if they have left it. An interface that cannot be moved back (for example
- * from Open vSwitch) stays disconnected, without an effect on the others.
+ * from Open vSwitch) stays disconnected. The other interfaces are still moved.
  * @returns the repairs, and the interfaces that could not be moved
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
@@ -50,7 +50,7 @@ function findStrays(bridge: string, devices: readonly string[]): string[] {
   return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
 }
 
-/** Writes those kernel settings of the bridge that differ. @returns the repairs */
+/** Writes the kernel settings of the bridge whose values differ from the planned values. @returns the repairs */
 export async function ensureSysctls(bridge: string): Promise<string[]> {
   const repairs: string[] = []
   // The settings are written one after another, because writing some of them resets others.
@@ -58,14 +58,14 @@ export async function ensureSysctls(bridge: string): Promise<string[]> {
   return repairs
 }
 
-/** Settings that the kernel refused to change, for example because /proc/sys is read-only. Reported only one time. */
+/** Settings that the kernel refused to change, for example because /proc/sys is read-only. Each is reported once. */
 const refused = new Set<string>()
 
 function isRefused(cause: unknown): boolean {
   return ['EROFS', 'EACCES', 'EPERM'].includes((cause as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Writes one setting if it differs. @returns the repairs */
+/** Writes one setting if its value differs from the planned value. @returns the repairs */
 export async function ensureSysctl({ path, value, atLeast, optional }: SysctlPlan): Promise<string[]> {
   const have = findSysctl(path)
   if (have === value || (atLeast && have !== undefined && have > value)) return []

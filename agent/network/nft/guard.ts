@@ -15,7 +15,7 @@ export class Guard {
   }
 
   /**
-   * Creates the guard's tables. Another agent may already have created them. Call this after the agent's own tables
+   * Creates the guard's tables, unless another process has already created them. Call this after the agent's own tables
    * were created, because the guard drops all packets that lack the marks of those tables.
    */
   async ensure(): Promise<void> {

@@ -72,7 +72,7 @@ function judge(chains: Chains, chain: string, packet: GuestPacket): Verdict {
 
 interface Rule {
   readonly conditions: string
-  /** Chain to which the rule jumps or goes (`goto`). Empty: the rule does neither. */
+  /** Chain in the rule's `jump` or `goto`. Empty: the rule has neither. */
   readonly target: string
   readonly verdict: Verdict
   /** True if a packet to which the rule applies skips all further rules of the chain. */

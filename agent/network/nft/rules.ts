@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** Array from the last successful `ensure`, which need not be planned again. Undefined after an attach or detach. */
+  /** Array for which `ensure` last succeeded. `ensure` does not plan it again. Undefined after an attach or detach. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores hashes of the changed firewalls in the background (observed.ts). Queues at the mutex at once, so that later
-   * calls run afterwards. After a failure, the next read of the tables treats these firewalls as changed.
+   * Stores hashes of the changed firewalls in the background (observed.ts). Takes its place in the mutex's queue at
+   * once, so that later calls run after it. If it fails, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)

@@ -96,7 +96,7 @@ describe('the plan of tc and ip commands for a guest’s rates', () => {
   ] as const)
     it(name, () => expect(planShaping({ ...want, ...rates }, have)).to.deep.equal(expected))
 
-  // Rates from 1 Gbit/s on must be full Mbit/s, because tc prints 1045581kbit as 1045Mbit.
+  // Rates from 1 Gbit/s on must be whole Mbit/s, because tc prints 1045581kbit as 1045Mbit.
   for (const [mbps, kbit] of [
     [1, 1046],
     [956, 999_575],

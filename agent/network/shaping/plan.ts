@@ -165,7 +165,7 @@ function planRedirect(device: string, { redirect, ifb }: ObservedShaping): strin
 const frameBytes = 1514
 const payloadBytes = 1448
 
-/** Converts a rate to kbit/s. From 1 Gbit/s on it rounds to full Mbit/s, because tc prints such rates rounded. */
+/** Converts a rate to kbit/s. Rounds rates from 1 Gbit/s on to whole Mbit/s, because tc prints them rounded. */
 function kbitOf(mbps: number): number {
   const kbit = Math.round((mbps * 1000 * frameBytes) / payloadBytes)
   return kbit < 1_000_000 ? kbit : Math.round(kbit / 1000) * 1000

@@ -149,7 +149,7 @@ function drainEvents(before: HostView, { id: hostId, name, drained }: HostView):
   return [{ type: 'host.drained', hostId, guestUuid: '', data }]
 }
 
-/** Returns an event if the number of old copies on a host has grown. Their guests belong to other hosts now. */
+/** Returns an event if a host has more old copies than before. Other hosts own the guests of these copies now. */
 function fencedEvents(before: HostView, { id: hostId, name, fenced }: HostView): EventContent[] {
   if (fenced <= before.fenced) return []
   return [
@@ -179,7 +179,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Properties of a host whose changes cause an event. Leaves out the time of the last report, which changes often. */
+/** Returns the properties of a host whose changes cause an event. Omits the time of the last report. */
 function settledParts(host: HostView) {
   const { install, upgrade, drained, fenced } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

@@ -111,7 +111,7 @@ interface Sending {
   readonly finish: (success: boolean, detail: string) => Promise<void>
 }
 
-/** Sends the archive as fast as the client reads it. After an error, the connection breaks without the end of the answer. */
+/** Sends the archive as fast as the client reads it. If this fails, closes the connection without ending the answer. */
 async function send(body: Readable, { response, context, fleet, finish }: Sending): Promise<void> {
   const { uuid } = context.guest.guest
   const recheck = async (): Promise<void> => {

@@ -201,7 +201,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** Returns the snapshot that this request took. Its id is the id of the operation. It can already have been deleted. */
+/** Returns the snapshot that this request took. @throws {BerthError} `invalid_state` if it was deleted meanwhile */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)

@@ -120,7 +120,7 @@ function historyRow(history: History | undefined, range: Range, time: TimeFormat
   return { range, step_seconds: seconds, points }
 }
 
-/** Rounds a value. null: an agent sent no value, or an impossible one. */
+/** Rounds a value that an agent sent. Returns null if the value is missing or impossible. */
 function known(value: number | undefined, decimals: number): number | null {
   if (value === undefined || !Number.isFinite(value) || value < 0) return null
   return Math.round(value * decimals) / decimals

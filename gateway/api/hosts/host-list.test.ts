@@ -47,7 +47,7 @@ function remove(view: FleetState, host: HostState, uuid: string): void {
 const install = { step: 'joining', message: 'x', atMs: 5000 } as const
 const upgrade = { step: 'starting', rollback: false, from: '1', to: '2', message: '', startedAtMs: 1, atMs: 1 }
 
-/** Changes of host a, each with the fields of the row that it changes. Each change follows all changes above it. */
+/** Changes of host a, each with the fields of the row that it changes. The test makes them one after another. */
 const changes: Record<string, [readonly string[], (view: FleetState, host: HostState) => void]> = {
   'a guest appears': [['containers'], (view, host) => view.apply(host, { $case: 'guest', value: guest(0) })],
   'the host connects': [['status'], (view, host) => view.setOnline(host, true)],

@@ -45,7 +45,7 @@ export function holdersOf(view: FleetView, templateId: string, hostId: string | 
   return found
 }
 
-/** Sends a request to each host, and waits until the fleet view shows the results. @throws if it fails on all hosts */
+/** Sends a request to each host and waits until the fleet view shows the results. @throws if all requests fail */
 export async function onHosts<Result extends { readonly revision: number }>(
   fleet: Fleet,
   context: Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>,

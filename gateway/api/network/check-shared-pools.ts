@@ -5,7 +5,7 @@ import type { Fleet, HostView } from '../../fleet/contract.js'
 
 /**
  * Checks that no other host of a shared pool has the addresses that are to be added to the pool of this host.
- * @returns true if all other hosts were asked; false if no address of a shared pool is added
+ * @returns true if all other hosts of these pools were asked; false if no address of a shared pool is added
  * @throws {BerthError} `address_in_use`, and `host_offline` if another host that may serve the pool is offline
  */
 export async function checkSharedPools(fleet: Fleet, hostId: string, wanted: readonly PoolAddress[]): Promise<boolean> {
@@ -27,7 +27,7 @@ export async function checkSharedPools(fleet: Fleet, hostId: string, wanted: rea
   return true
 }
 
-/** True if the host serves one of the pools. A host that has joined but is not known yet may serve them. */
+/** True if the host serves one of the pools, or if its pools are not known yet although it has joined. */
 function mayServe(host: HostView, pools: readonly { readonly name: string; readonly range: string }[]): boolean {
   if (!host.description) return host.certificateNotAfterMs > 0
   return host.description.sharedPools.some((one) =>

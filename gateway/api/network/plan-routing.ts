@@ -78,7 +78,7 @@ function planPrefix(item: Static<typeof PrefixesSchema>[number], index: number) 
   return { interface: name, address, gateway, ...network }
 }
 
-/** Parses a network. @returns undefined if the length is missing, has two different values, or host bits are set */
+/** Parses a network. @returns undefined if the length is missing or contradictory, or if host bits are set */
 function parseNetwork(text: string, length?: number): { prefix: string; prefixLen: number } | undefined {
   const [, address = '', behind] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? []
   const prefixLen = length ?? (behind === undefined ? undefined : Number(behind))

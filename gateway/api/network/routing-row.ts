@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage as shown to a caller restricted to containers. The total is the use by the caller's containers. */
+/** Usage as shown to a caller restricted to containers: the use by the caller's containers is also shown as total. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

@@ -41,10 +41,10 @@ function findSchedule(view: GuestView, tasks: Tasks, kind: ScheduleKind): FoundS
   return { view, kind, schedule, targetId, task, result: resultOf(guest, { kind, schedule, task }) }
 }
 
-/** A task is created within this time of the run that the schedule records. */
+/** Maximum time in ms between the creation of a run's task and the later time that the schedule records for the run. */
 const toleranceMs = 60_000
 
-/** Finds the task of the last run. An older task belongs to an earlier run. */
+/** Finds the task of the last run. Returns undefined if the newest task belongs to an earlier run. */
 function findLastTask(
   tasks: Tasks,
   { uuid, kind, lastRunMs }: { readonly uuid: string; readonly kind: ScheduleKind; readonly lastRunMs: number },
@@ -54,7 +54,7 @@ function findLastTask(
   return task && task.operation.createdAtMs >= lastRunMs - toleranceMs ? task : undefined
 }
 
-/** Returns the result of the last run. If its task is forgotten, an existing copy shows that the run succeeded. */
+/** Returns the result of the last run. If its task is forgotten, a backup or snapshot of this run shows its success. */
 function resultOf(
   { backups, snapshots }: Guest,
   { kind, schedule, task }: Pick<FoundSchedule, 'kind' | 'schedule' | 'task'>,

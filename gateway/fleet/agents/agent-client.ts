@@ -25,7 +25,7 @@ type UnaryMethod<Request, Response> = (
   callback: (error: ServiceError | null, response: Response) => void,
 ) => ClientUnaryCall
 
-/** Maximum number of calls that wait for one host. It limits the gateway's memory if an agent stalls. */
+/** Maximum number of calls that wait for one host. It limits the memory that the gateway uses if an agent stalls. */
 const maxWaiting = 2000
 
 /** Timeouts in ms that are shorter than the default. `getOperation` calls all hosts and waits for the slowest one. */
@@ -74,9 +74,9 @@ function metadataOf({ fence }: CallParts): Metadata {
 interface CallParts {
   readonly step: string
   readonly timeoutMs: number
-  /** Link to the host. When the host goes offline, the call is canceled. */
+  /** Link to the host. The call is canceled when the host goes offline. Absent: the call is not canceled. */
   readonly link?: AgentLink
-  /** Proof that this process holds the lease for the call's work (shared/fence.ts). */
+  /** Proof that this process holds the lease for the call's work (shared/fence.ts). Absent: the call has no fence. */
   readonly fence?: Fence | undefined
 }
 

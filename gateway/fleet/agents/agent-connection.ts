@@ -20,7 +20,7 @@ import { openConsole } from '../console-stream.js'
 import type { ConsoleListener, ConsoleStream } from '../agent-contract.js'
 import type { HostState } from '../host-state.js'
 
-/** Maximum size of a message. A guest with a thousand port mappings needs much less. Protects the gateway's memory. */
+/** Maximum message size, to protect the gateway's memory. A guest with a thousand port mappings needs much less. */
 const maxMessageBytes = 1024 * 1024
 /** Maximum size of an answer about routing, which contains all pools and assignments of a host. */
 const maxRoutingBytes = 16 * maxMessageBytes

@@ -32,7 +32,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** Time in ms that calls may wait for the host after the gateway's start. 0: it is connected, or not expected. */
+  /** Time in ms that calls may wait after the gateway's start. 0: the host is connected, or not expected to connect. */
   get awaitedMs(): number {
     return this.parts.watcher.connection ? 0 : this.parts.expectedMs()
   }

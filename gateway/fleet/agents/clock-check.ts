@@ -4,9 +4,9 @@ import { doubtClock } from '../../pki/plan-clock.js'
 import type { Store } from '../../store/store.js'
 
 export interface ClockOpinions {
-  /** Present time of the host that receives the certificate. */
+  /** Present time of the host that receives the certificate, in ms since 1970. */
   readonly peerMs?: number
-  /** Time when the last certificate of the host was issued. */
+  /** Time when the last certificate of the host was issued, in ms since 1970. */
   readonly lastIssuedMs?: number
 }
 

@@ -23,7 +23,7 @@ export class RenewalWaits {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })
   }
 
-  /** Resets the host's delay to the shortest one, so that connections have time to change to the new certificate. */
+  /** Resets the host's delay to the shortest one. During this delay, connections change to the new certificate. */
   succeeded(hostId: string): void {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures: 0 })
   }

@@ -15,13 +15,13 @@ export interface StoredEvacuation {
   readonly uuid: string
   readonly fromHostId: string
   readonly toHostId: string
-  /** Ownership generation of the target. */
+  /** Ownership generation in which the target owns the guest. */
   readonly generation: number
   /** The guest as the failed host last reported it, as protobuf in base64. */
   readonly guest: string
   readonly targetId: string
   readonly backupId: string
-  /** Ids of backups that earlier restores found damaged or missing. */
+  /** Ids of backups that earlier restores found damaged or missing. Absent: no such backup was found. */
   readonly unusable?: readonly string[]
   /** True if the restore failed, so that the failed host is the owner again. The host is informed when it is online. */
   readonly isReinstated?: boolean

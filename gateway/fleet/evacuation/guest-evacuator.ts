@@ -66,7 +66,7 @@ export class GuestEvacuator implements GuestEvacuations {
   }
 
   /**
-   * Finds a restore of the guest that has begun and has not failed. It can be ordered again without effect.
+   * Finds a restore of the guest that has begun and has not failed. A repeated order of this restore is harmless.
    * @throws {BerthError} `guest_busy` if a restore has failed, but the failed host is not the owner again yet
    */
   async #findBegun({ uuid, operationId }: EvacuationRequest): Promise<StoredEvacuation | undefined> {
@@ -171,7 +171,7 @@ export class GuestEvacuator implements GuestEvacuations {
     if (target?.online || watched.isRemoved(evacuation.toHostId)) await this.#reinstate(evacuation)
   }
 
-  /** Informs the former host that it owns the guest again. Before this call, it can regard its copy as outdated. */
+  /** Informs the former host that it owns the guest again. The host possibly still regards its copy as outdated. */
   async #announce(evacuation: StoredEvacuation): Promise<void> {
     const { view, evacuations, reached, log } = this.options
     const { uuid, generation, fromHostId } = evacuation

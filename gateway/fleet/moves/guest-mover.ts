@@ -114,7 +114,7 @@ export class GuestMover implements GuestMoves {
 
   /**
    * Returns the facts about a running virtual machine that its target must check. Empty for other guests.
-   * @throws {BerthError} `offline_required` if it cannot move while it runs
+   * @throws {BerthError} `offline_required` if the machine cannot move while it runs
    */
   async #describeLive({ guest, offline }: Pick<MoveChoice, 'guest' | 'offline'>): Promise<string> {
     if (!movesLive(guest, offline)) return ''
@@ -132,7 +132,7 @@ export class GuestMover implements GuestMoves {
   }
 
   /**
-   * Lets the chosen target check whether it can take the guest. If this host refuses, another host is chosen.
+   * Lets the chosen target check whether it can take the guest. If the target refuses, another host is chosen.
    * @param choose returns a host, if possible one that has not refused the guest
    * @throws {BerthError} the refusal of the first host if no other host is left
    */

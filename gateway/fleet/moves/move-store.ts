@@ -27,7 +27,7 @@ export const moveRoomMs = 24 * 3_600_000
 
 /**
  * - `switch`: the target becomes the owner.
- * - `cancel`: the owner stays.
+ * - `cancel`: the owner stays the same.
  * - `return`: after a switch, the source becomes the owner again.
  */
 export type MoveDecision = 'switch' | 'cancel' | 'return'
@@ -75,7 +75,7 @@ export class MoveStore {
 
   /**
    * Begins a move from the guest's present owner.
-   * @param name name that the target will get. The guest must have it, and must not be getting another one.
+   * @param name name that the guest will have on the target. It must be the present name. No rename may be in progress.
    * @throws {BerthError} `guest_moving` if the guest already moves or belongs to another host; `invalid_state` if the
    * guest is being renamed; `not_found`
    */
@@ -88,7 +88,7 @@ export class MoveStore {
       if (names?.evacuatedFrom !== undefined)
         throw conflict('guest_moving', 'the container is being restored after the failure of its host')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // An earlier move that has ended is still stored until both of its hosts know the result.
+      // `earlier` can be a move that has ended. It stays stored until both of its hosts know the result.
       if (!next || earlier)
         throw conflict(
           'guest_moving',

@@ -19,7 +19,7 @@ export interface OwnerConfirmationsOptions {
 
 /**
  * Informs each host that connects which of its guests belong to other hosts. After a boot, a host starts its guests
- * only when it has this information. Every gateway informs hosts, because it can be the only one that reaches them.
+ * only when it has this information. Every gateway informs hosts, because some hosts are reachable from only one.
  */
 export class OwnerConfirmations {
   readonly #running = new KeyedSingleFlight<string>()

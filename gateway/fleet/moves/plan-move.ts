@@ -23,7 +23,7 @@ export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
-  // The source has handed over the guest. If the target is offline, it cannot start the guest, so the source keeps it.
+  // The source has handed over the guest. An offline target cannot start the guest, so the source keeps the guest.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
   if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs

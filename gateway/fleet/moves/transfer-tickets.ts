@@ -6,7 +6,7 @@ import type { StoredMove } from './move-store.js'
 
 /** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
-/** Maximum time in ms for a new connection after an agent renewed its key. `renewalLookMs`: pause between attempts. */
+/** Maximum time in ms to repeat `submit` after an agent renewed its key. `renewalLookMs`: pause between attempts. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 

@@ -85,7 +85,7 @@ export class GuestOwners {
 
   async #store(host: HostState, waiting: Map<string, boolean>): Promise<void> {
     const removed = [...waiting].flatMap(([uuid, isRemoved]) => (isRemoved ? [uuid] : []))
-    // The view lacks guests whose reports were rejected as invalid. They are skipped.
+    // Guests that the view lacks are skipped, because their reports were rejected as invalid.
     const shown = [...waiting.keys()].flatMap((uuid) => host.guests.get(uuid) ?? host.conflicts.get(uuid) ?? [])
     waiting.clear()
     try {

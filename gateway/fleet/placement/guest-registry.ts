@@ -138,7 +138,7 @@ export class GuestRegistry {
 
   /**
    * Frees reservations that were made before `madeBeforeMs`, unless `isKept` returns true for them.
-   * @param isStuck true for a guest that did not get its `newName`, which is then freed
+   * @param isStuck true if the guest did not get its `newName`; only this name is then freed
    * @param isDeleted false for a guest that possibly still exists, because its host was removed from the fleet
    * @returns the reservations that were freed
    */
@@ -159,7 +159,7 @@ export class GuestRegistry {
     return [...stale.values()]
   }
 
-  /** Yields all reservations in small parts, because parsing all at once would delay requests. Some can occur twice. */
+  /** Yields all reservations in small parts, because parsing all at once would delay requests. Duplicates can occur. */
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {

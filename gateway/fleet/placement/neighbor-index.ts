@@ -47,7 +47,7 @@ function fullest(counts: Counts, presentId: string): Counts {
 }
 
 class NameCounts {
-  /** Number of guests on each host whose rules contain a name, by that name. */
+  /** By name in the rules: for each host, the number of its guests with this name. */
   readonly #byName = new Map<string, Map<string, number>>()
 
   of(name: string): Counts {

@@ -112,7 +112,7 @@ class BalancedFleet {
     return undefined
   }
 
-  /** Finds the move that relieves a host best. @returns undefined if no move gains enough */
+  /** Finds the move that relieves a host most. @returns undefined if no move reduces the load enough */
   #findRelief(hostId: string, load: number): { guest: GuestView; toHostId: string } | undefined {
     let best: { readonly guest: GuestView; readonly toHostId: string; readonly worst: number } | undefined
     const isBetter = (worst: number): boolean => worst <= load - leastGain && worst < (best?.worst ?? Infinity)

@@ -11,7 +11,7 @@ export interface Reservation {
   readonly reservedAtMs: number
   /** Ownership generation: number of decisions so far about the host that owns the guest. Absent: 0. */
   readonly generation?: number
-  /** Another name that is reserved for the guest. It replaces `name` when the guest's host reports it. */
+  /** Name that a rename has reserved. It replaces `name` when the guest's host reports it. Absent: no rename. */
   readonly newName?: string
   /** Time when `newName` was reserved. Absent if `newName` is absent, or was reserved by an earlier version. */
   readonly renamedAtMs?: number
@@ -19,7 +19,7 @@ export interface Reservation {
   readonly namedAt?: ReportPosition
   /** Id of the failed host while `hostId` restores the guest. A failed restore does not free name and id. */
   readonly evacuatedFrom?: string
-  /** Undecided move of the guest to another host. */
+  /** Undecided move of the guest to another host. Absent: the guest is not moving. */
   readonly move?: PendingMove
 }
 
@@ -74,7 +74,7 @@ export interface Renaming {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Present generation. Set if the host only knows an older generation and still believes that it owns the guest. */
+  /** Present generation. Set only if the host must learn it, because the host knows only an older generation. */
   readonly ownerGeneration?: number
 }
 
@@ -131,7 +131,7 @@ function newerOwner(
   { known, deletedAt = 0 }: StoredGuest,
 ): Pick<Refusal, 'ownerGeneration'> {
   const stored = known ? (known.generation ?? 0) : deletedAt
-  // The host of a fenced copy must also know the newest generation. It then rejects late messages with older ones.
+  // A host with a fenced copy must also learn the newest generation, to reject late messages with older generations.
   const isOutdated = (isOwner !== false || isFenced) && known?.hostId !== hostId && generation < stored
   return isOutdated ? { ownerGeneration: stored } : {}
 }

@@ -105,7 +105,7 @@ function keepsSettings({ description }: HostView): boolean {
   return description?.features.includes('create-settings') ?? false
 }
 
-/** Conditions of a guest's placement rules. The first one excludes agents that would lose the rules. */
+/** Conditions of a guest's placement rules. The first condition excludes hosts whose agents would lose the rules. */
 function ruleConditions(rules: PlacementRules = noPlacement, neighbors: Neighbors): Condition[] {
   if (!isPlaced(rules)) return []
   return [

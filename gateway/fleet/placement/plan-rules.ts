@@ -14,7 +14,7 @@ export interface PlacedGuest {
 
 /** The other guests that determine, by `spread` and `together` rules, on which hosts a guest may be. */
 export interface Neighbors {
-  /** True if a host has another guest with the same `spread` name. */
+  /** True if the guest must be apart from this host, because a guest with the same `spread` name is there. */
   readonly isApartFrom: (hostId: string) => boolean
   /** Number of guests with the same `together` name, by host. Hosts with many such guests are preferred. */
   readonly together: ReadonlyMap<string, number>

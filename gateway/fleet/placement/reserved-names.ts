@@ -49,7 +49,7 @@ export class ReservedNames {
     })
   }
 
-  /** Stores the new name of a guest, and frees its other names. The caller must watch the reservations. */
+  /** Stores the new name of a guest, and frees its other names. The caller must WATCH the reservations. */
   put(steps: Transaction, { before, name, reportedAt }: Renaming): void {
     const { newName: _, renamedAtMs: _at, namedAt: _namedAt, ...rest } = before
     const named: Reservation = { ...rest, name, ...(reportedAt && { namedAt: reportedAt }) }

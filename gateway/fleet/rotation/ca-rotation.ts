@@ -237,7 +237,7 @@ export class CaRotation implements FleetRotation {
     )
   }
 
-  /** Revokes certificates of the old CA. The rotation does not wait for excluded hosts, so these must join again. */
+  /** Revokes certificates of the old CA on excluded hosts. The rotation did not wait for them. They must join again. */
   async #revokeExcluded({ to, excluded }: Rotation): Promise<void> {
     const { watched } = this.options
     for (const { id, joined, issuer } of this.facts().hosts)

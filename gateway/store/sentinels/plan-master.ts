@@ -46,7 +46,7 @@ export interface MasterWitnesses {
   readonly unwitnessedMs: number
 }
 
-/** If no witness (see `planWitness`) confirms the master for this time in ms, this gateway leaves the master. */
+/** Maximum time in ms without a witness (see `planWitness`). If it is exceeded, this gateway leaves the master. */
 export const longestUnwitnessedMs = 10_000
 
 /** Decides whether the gateway must leave the current master. @returns the reason; "": the gateway stays */

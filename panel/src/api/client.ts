@@ -9,7 +9,7 @@ export interface CallerHooks {
   csrf(): string
   /** Called when the session has ended. Resolves with true if the user has logged in again. */
   loggedOut(): Promise<boolean>
-  /** Called when a request requires the password or a code. Resolves with true if the user has confirmed it. */
+  /** Called when a request requires the password or a code. Resolves with true if the user has entered a valid one. */
   confirm(): Promise<boolean>
 }
 

@@ -11,7 +11,7 @@ export interface ScreenParts {
   onBroken(): void
 }
 
-/** Pause between two typed keys. The keyboard controller of a guest buffers only a few keys. */
+/** Pause in ms between two typed keys. The keyboard controller of a guest buffers only a few keys. */
 const keyPauseMs = 25
 
 /** The screen of a virtual machine inside an element. Each connection starts a new VNC session. */

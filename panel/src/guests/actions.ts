@@ -74,7 +74,7 @@ export function snapshotAll(guests: readonly Guest[], description: string): Prom
   })
 }
 
-/** Number of requests that are sent at once. */
+/** Maximum number of requests that are in progress at the same time. */
 const parallel = 4
 
 /** Sends a request for each guest. A failed request does not stop the others. */

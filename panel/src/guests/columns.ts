@@ -51,7 +51,7 @@ export function parseColumns(stored: string | null): ColumnName[] | undefined {
   return known.length > 0 || stored === '' ? known : undefined
 }
 
-/** Returns the grid of a row, with the checkbox, the name and the buttons. */
+/** Returns the CSS grid columns of a row: checkbox, name, the given columns, and buttons. */
 export function gridOf(names: readonly ColumnName[]): string {
   return ['22px', 'minmax(190px, 2fr)', ...names.map((name) => columns[name].width), '70px'].join(' ')
 }

@@ -4,9 +4,9 @@ import type { Guest, GuestUsage } from '../api/types.ts'
 import { byUuid } from './rows.ts'
 import { live } from '../live/live.svelte.ts'
 
-/** Number of guests in one request. */
+/** Maximum number of guests in one request. */
 const most = 100
-/** Time without scrolling after which the usage of the visible guests is read. */
+/** Time in ms without scrolling after which the usage of the visible guests is read. */
 const restMs = 200
 
 /** The usage of the guests that the list shows at the moment. The usage of other guests is not read. */

@@ -17,7 +17,7 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrive while rows are being read. The read rows can lack them, so they are applied afterwards. */
+  /** Changes that arrive while rows are being read. They are applied later, because the read rows can lack them. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined

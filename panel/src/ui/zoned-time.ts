@@ -21,7 +21,7 @@ export function createZonedTime(zone: string): ZonedTime {
       const wall = asUtc(text)
       if (wall === undefined) return undefined
       const guess = wall - aheadAt(wall)
-      // `guess` can be wrong if summer time begins or ends near it. The offset at `guess` is the right one.
+      // If summer time begins or ends near this time, `guess` can be wrong. The offset of the zone at `guess` is right.
       return wall - aheadAt(guess)
     },
   }

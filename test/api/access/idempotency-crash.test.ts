@@ -26,7 +26,7 @@ describe('a request with an Idempotency-Key if the store fails', function () {
     return left
   }
 
-  /** Runs `work` once: when the next API key exists, and the request that created it is not answered yet. */
+  /** Runs `work` once, after the next API key was created and before the request for this key is answered. */
   const afterNextKey = (work: () => Promise<void>) => {
     const { keys } = gateway.access
     const create = keys.create.bind(keys)
@@ -38,7 +38,7 @@ describe('a request with an Idempotency-Key if the store fails', function () {
     }
   }
 
-  /** Kills the store, and lets the gateway answer while the store is down, so that the answer cannot be stored. */
+  /** Kills the store, and lets the gateway answer without the store. The answer can therefore not be stored. */
   const loseNextAnswer = async () => {
     const { shared } = gateway.access
     const wait = shared.visibleEverywhere.bind(shared)

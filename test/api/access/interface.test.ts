@@ -181,7 +181,7 @@ describe('the API for existing clients', () => {
   })
 })
 
-/** The schema of the field at the end of the path `way`, through objects, lists and nullable values. */
+/** Returns the schema of the field to which `way` leads, through objects, lists and nullable values. */
 function findField(schema: TSchema | undefined, way: readonly string[]): TSchema | undefined {
   const { anyOf, items, properties } = (schema ?? {}) as Partial<Record<'anyOf', TSchema[]>> & {
     readonly items?: TSchema

@@ -4,7 +4,7 @@ import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 const rounds = 20
-/** Highest allowed ratio of the medians. A login without a hash check takes a tenth of the time (`scripts/bench`). */
+/** Maximum ratio of two medians. A login without a hash check takes a tenth of the time (`scripts/bench`). */
 const most = 2.5
 
 /** The duration of a failed login must not reveal which names exist. */

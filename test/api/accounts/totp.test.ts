@@ -14,7 +14,7 @@ describe('second factors', () => {
   })
   after(() => gateway.close())
 
-  /** The code of the time step `steps` after now. The gateway accepts the last, current and next code, each once. */
+  /** The code of the time step `steps` after now. The gateway accepts the previous, current and next code once each. */
   const codeOf = (secret: string, steps = 0) =>
     generateSync({ secret, epoch: Math.floor(Date.now() / 1000) + 30 * steps })
 

@@ -212,7 +212,7 @@ describe('GET /events', function () {
         body: { enabled, allowed_sources: ['192.0.2.5'] },
         headers: via('192.0.2.5'),
       })
-    // The stream ends without a last event: the access policy closes all connections of the client's address.
+    // The stream ends without a final event, because the access policy closes all connections of the client's address.
     expect(await endOf(listening, () => set(true))).to.equal(undefined)
     expect((await set(false)).status).to.equal(200)
   })

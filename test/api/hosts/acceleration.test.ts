@@ -9,7 +9,7 @@ describe('the hardware acceleration of a host', function () {
   before(async () => void (gateway = await startTestGateway()))
   after(() => gateway.close())
 
-  /** The acceleration of the only host and its reason, as the list of hosts shows them. */
+  /** Returns what the list of hosts shows about KVM on the only host: availability, acceleration and reason. */
   const shown = async (): Promise<Record<string, unknown>> => {
     const [row] = (await gateway.request('GET', '/hosts')).body.data as Record<string, unknown>[]
     const { kvm, kvm_acceleration: how, kvm_reason: why } = row!

@@ -72,7 +72,7 @@ describe('the evacuation of a failed host over HTTP', function () {
   }
   const openEvents = (): Promise<EventStream> =>
     EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=guest')
-  /** Returns the types of the guest's events that report its creation, its removal or another host, in order. */
+  /** Returns the types of the guest's events about its creation, its removal or a change of its host, in order. */
   const hostChangesIn = ({ events, types }: EventStream, { uuid }: Guest): (string | undefined)[] =>
     types.filter(
       (type, at) =>

@@ -17,13 +17,13 @@ import { waitFor } from '../../support/wait.js'
 /** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Number of requests that the client sends without waiting. If a request offers an upgrade, the client must wait. */
+/** Number of requests that the client sends before it waits for answers: one if the request offers an upgrade. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests of each kind: fewer if they are sent one by one and write audit entries (POST). */
+/** Number of requests of each kind. POST requests that are sent one by one are fewer: they write audit entries. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
-/** Records the sockets of all servers in this process (TLS and the raw ones below it), and counts listeners. */
+/** Records all server sockets of this process (TLS and the TCP sockets below them), and counts their listeners. */
 class ServerSockets {
   readonly #sockets = new Set<Socket>()
   readonly #note = (message: unknown): void => void this.#sockets.add((message as { socket: Socket }).socket)

@@ -108,7 +108,7 @@ describe('the automatic stop of a harmful guest', () => {
     agent.removeGuest(former.uuid)
     const later = await gateway.fleet.addGuest({ name: 'later-guest', ipv4 })
     const ofLater = (): Promise<Body[]> => alerts('?container_name=later-guest')
-    /** Simulates unanswered connections in the kernel's table that were opened this many seconds ago. */
+    /** Simulates unanswered connections in the kernel's table, all of which were opened `ageSeconds` ago. */
     const leave = (ageSeconds: number): void => {
       agent.host.sensor.flows = Array.from({ length: 200 }, (_, index) => ({
         source: ipv4,

@@ -181,7 +181,7 @@ describe('webhooks', function () {
     ] as const) {
       const raw = await startRawServer((socket) => {
         closing(`200 OK\r\n${headers}`, Buffer.alloc(bytes))(socket)
-        // Blocks the gateway, which runs in this process: it then gets the data and the connection's end together.
+        // Blocks the gateway, which runs in this process, so that it gets the data and the connection's end together.
         for (const endMs = performance.now() + 20; performance.now() < endMs;);
       })
       const { id } = await make({ events: ['task.pending'], url: raw.url })

@@ -9,7 +9,7 @@ export interface FaultResult {
   readonly kind: FaultKind
   /** Longest time in ms without an acknowledged write of a key, at any gateway. */
   readonly gapMs: number
-  /** Time in ms until the gateway is ready, from the end of the fault (start of the process, or repair). */
+  /** Time in ms from the end of the fault (start of the process, or repair) until the gateway is ready. */
   readonly readyMs?: number
   /** Time in ms from the moment when the gateway is ready until it shows all hosts and guests. */
   readonly viewMs?: number

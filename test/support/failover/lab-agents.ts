@@ -35,7 +35,7 @@ export interface AgentReport {
 
 export interface AgentsReport {
   readonly agents: readonly AgentReport[]
-  /** Calls with an epoch, oldest first. Each agent that got such calls has a list. */
+  /** Calls with an epoch: a list for each agent that got such calls, with the oldest call first. */
   readonly fenced: readonly (readonly FencedCall[])[]
 }
 

@@ -3,7 +3,7 @@ import type { FailoverLab, LabGateway } from './failover-lab.js'
 import type { Findings } from './findings.js'
 import type { LabReply } from './lab-client.js'
 
-/** The state that the answer of a gateway shows. `undefined`: it shows none, for example because it is an error. */
+/** The state that a gateway's answer shows. `undefined`: it shows neither state, for example because it is an error. */
 export type Shown = 'new' | 'old' | undefined
 
 const pauseMs = 5

@@ -16,9 +16,9 @@ export interface WriteResult {
 }
 
 export interface WriteOptions {
-  /** Decides by the answer whether a repeated write had already been made. */
+  /** Returns true if the answer to a repeated write shows that an earlier attempt succeeded. */
   readonly isDone?: (reply: LabReply) => boolean
-  /** True for writes of API keys, which only Redis stores. Hosts may complete other writes while Redis is down. */
+  /** True for writes of API keys. Only they count for the longest gap: other writes may succeed while Redis is down. */
   readonly isKey?: boolean
 }
 

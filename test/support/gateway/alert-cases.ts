@@ -1,7 +1,7 @@
 /** A state in which Prometheus must raise an alert. */
 export interface AlertCase {
   readonly alert: string
-  /** Time series in promtool's format. They are added to `normalState`, or replace its series of that name. */
+  /** Time series in promtool's format. They are added to `normalState`, or replace its series with the same names. */
   readonly series: Readonly<Record<string, string>>
   /** Labels of the alert in addition to `job`, its name and its severity. */
   readonly labels: Readonly<Record<string, string>>

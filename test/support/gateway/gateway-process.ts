@@ -29,7 +29,7 @@ export class GatewayProcess {
     readonly adminKey: string,
   ) {}
 
-  /** @param joinHost address where agents reach the gateway @param overrides values that replace the configuration's */
+  /** @param joinHost address where agents reach the gateway @param overrides settings that replace the usual ones */
   static async create(
     directory: string,
     joinHost = '127.0.0.1',
@@ -129,7 +129,7 @@ export function shareState(from: GatewayProcess, to: GatewayProcess): void {
     cpSync(join(source, shared), join(target, shared), { recursive: true, preserveTimestamps: true })
 }
 
-/** Kills gateways that a crashed test run left, and then their Redis. Their command lines contain the directory. */
+/** Kills gateways that a crashed test run left, and then their Redis. Their command lines contain `directory`. */
 export async function endLeftGateway(directory: string): Promise<void> {
   endProcesses(join(directory, 'gateway.yaml'))
   await stopRedis(directory)

@@ -74,8 +74,8 @@ interface OrderOptions {
 }
 
 /**
- * Submits an operation on the guest of the matrix. Its name, id and port are always the same. Power operations do not
- * wait for a shutdown, because BusyBox's init shuts down slowly.
+ * Submits an operation on the guest of the matrix. The name, id and port of this guest are always the same. Power
+ * operations do not wait for a shutdown, because BusyBox's init shuts down slowly.
  */
 export async function submit(
   { domain, guest }: Made,

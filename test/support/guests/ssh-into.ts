@@ -16,7 +16,7 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // ssh detects with these options that the guest was disconnected. A disconnection does not close the connection.
+  // With these options, ssh detects a disconnected guest, although the disconnection leaves the connection open.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])
@@ -42,7 +42,7 @@ export function sshInto(target: SshTarget, command: string): Promise<string> {
   return waitFor(attempt, { what }).then(({ output }) => output.trim())
 }
 
-/** True if the guest accepts connections. ssh, which is called later, would wait seconds for a booting guest. */
+/** True if the guest accepts connections. ssh runs only then, because it would wait seconds for a booting guest. */
 function accepts({ address, port = 22 }: SshTarget): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: address, port, timeout: 1000 })

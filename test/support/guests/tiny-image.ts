@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { patienceMs } from '../wait.js'
 
 const folder = join(import.meta.dirname, 'tiny-guest')
-/** Offset of the data file system on the disk of make.sh. It follows the boot partition. */
+/** Offset in bytes of the data file system on the disk that make.sh builds. It is after the boot partition. */
 export const tinyDataOffset = 65 * 2 ** 20
 const cache = '/var/cache/berth-test'
 

@@ -108,7 +108,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** Type of the last overload of a generated method, from which TypeScript infers. It has the most parameters. */
+/** Type of the last overload of a generated method, which has the most parameters. TypeScript infers from this one. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,

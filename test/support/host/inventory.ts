@@ -91,7 +91,7 @@ function readQuotaFaults({ pool }: Instance): string[] {
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
-/** Finds guests' quota groups (level 190) with data but no members. The next sweep deletes empty groups. */
+/** Finds guests' quota groups (level 190) that have data but no members. The next sweep deletes groups without data. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
     ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),

@@ -52,7 +52,7 @@ export class MemoryDriver implements Driver {
   readonly running = new Map<string, number>()
   /** Volume that each guest has booted last, by the UUID of the guest. */
   readonly booted = new Map<string, string>()
-  /** Result of assigning new addresses to any guest. */
+  /** Result of every assignment of new addresses to a guest. */
   assigned: AssignResult = 'unchanged'
   sample: UsageSample = { cpuUsec: 1_000_000, memoryBytes: 1_048_576, rxBytes: 10, txBytes: 20, runnable: 0 }
   /** Path of the socket that serves the screen of every guest. */

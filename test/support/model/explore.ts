@@ -9,7 +9,7 @@ export interface Model<State> {
 export interface Exploration {
   readonly states: number
   readonly transitions: number
-  /** What is wrong, and the shortest sequence of steps that leads there. Absent: no reachable state is wrong. */
+  /** The problem of a wrong state, and the shortest sequence of steps to it. Absent: no reachable state is wrong. */
   readonly violation?: { readonly problem: string; readonly steps: readonly string[] }
 }
 

@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other settings for a second agent on the host of another lab. `build` must not be called in this case. */
+  /** @param other settings that replace defaults. Do not call `build` for a second agent on another lab's host. */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},

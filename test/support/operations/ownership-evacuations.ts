@@ -82,7 +82,7 @@ function operationSteps(world: World, { evacuation, at }: NumberedEvacuation): S
     isRunning: false,
     ownership: { role: 'absent', generation, moveId: '' },
   }
-  // The undo loses the changes of a restored guest that already ran. The failed host's disk is then the newest again.
+  // The undo loses changes that the restored guest has made. The failed host's disk is then the newest again.
   const kept = world.hosts[from]!.copy === 'stale' ? withHost(world, from, { copy: 'whole' }) : world
   const undone = withState(withHost(kept, to, gone), at, 'failed')
   const next = world.hosts[to]!.copy === 'none' ? withHost(world, to, { copy: 'whole' }) : withState(world, at, 'done')
@@ -113,7 +113,7 @@ function withState(world: World, at: number, state: EvacuatedGuest['state']): Wo
   return { ...world, evacuations }
 }
 
-/** True if the guest is being restored, or the failed host is not the owner again although the restore has failed. */
+/** True while the guest is being restored, or after a failed restore until the failed host is the owner again. */
 export function hasOpenEvacuation({ evacuations }: Pick<World, 'evacuations'>): boolean {
   return evacuations.some(({ state }) => state === 'ordered' || state === 'failed')
 }

@@ -258,7 +258,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if an evacuation made this generation. Gateways send its owner the order to restore, not an appointment. */
+/** True if an evacuation made this generation. Its owner gets the order to restore, but no appointment. */
 function isOfEvacuation({ evacuations }: World, generation: number): boolean {
   return evacuations.some((one) => one.generation === generation)
 }

@@ -6,7 +6,7 @@ import { planTree, type IsoDirectory } from './plan-tree.js'
 /** Number of sectors at the beginning of the CD that are reserved for boot programs. */
 const systemSectors = 16
 const descriptorSectors = 3
-/** Number of sectors for path tables. Each kind of names has a table in each byte order. */
+/** Number of sectors for path tables: each of the two kinds of names has a table in each byte order. */
 const pathTableSectors = 4
 const firstDirectory = systemSectors + descriptorSectors + pathTableSectors
 

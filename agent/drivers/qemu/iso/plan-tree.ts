@@ -1,7 +1,7 @@
 export interface IsoEntry {
   readonly name: string
   readonly kind: 'directory' | 'file'
-  /** Index in a list: for a directory, the list of all directories; for a file, the list that the caller passed. */
+  /** Index of a directory in the list of all directories, or of a file in the list that the caller passed. */
   readonly index: number
 }
 

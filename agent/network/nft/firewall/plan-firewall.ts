@@ -11,10 +11,10 @@ export interface FirewallChains {
 }
 
 /*
- * Fields that a firewall rule compares for a flow that another computer opened (in), or the guest (out). nft takes the
- * fields from the tracked flow. Therefore all packets of the flow, and ICMP errors about the flow, match like its first
- * packet. `address` is the remote address, before any mapping. `port` is the guest's port after the mapping (in), or
- * the port to which the guest has connected (out).
+ * Fields that a firewall rule compares: `in` for flows that another computer opened, `out` for flows that the guest
+ * opened. nft takes the fields from the tracked flow. Therefore all packets of the flow, and ICMP errors about the
+ * flow, match like its first packet. `address` is the remote address, before any mapping. `port` is the guest's port
+ * after the mapping (in), or the port to which the guest has connected (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },

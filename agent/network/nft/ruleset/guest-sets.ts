@@ -8,7 +8,7 @@ export const guestSets = {
   guests: 'bridge',
   /** Set of `device . mac . ipv6`: sources that a guest is allowed to use. */
   guests6: 'bridge',
-  /** Set of `device . mac`, the MAC as a number. The device's neighbour solicitations cannot contain another MAC. */
+  /** Set of `device . mac`, the MAC as a number: the only MAC that the device's neighbour solicitations can contain. */
   solicitors: 'bridge',
   /** Maps of guests' addresses to firewall chains: `in` for flows that others opened, `out` for the guest's flows. */
   firewall_in: 'inet',

@@ -35,7 +35,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
       'from_guest',
       'ether type vmap { arp : jump arp_from_guest, ip : jump ipv4_from_guest, ip6 : jump ipv6_from_guest }',
     ),
-    // Packets from a guest without an address are dropped like forged ones, but not counted as forged.
+    // Packets from 0.0.0.0 or fe80::/10 (a guest without an address) are dropped here, but not counted as forged.
     rule('from_guest', 'ip saddr != 0.0.0.0 update @forged { iifname } drop'),
     rule('from_guest', 'ip6 saddr != fe80::/10 update @forged { iifname } drop'),
     rule('from_guest', 'drop'),

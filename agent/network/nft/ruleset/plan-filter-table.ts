@@ -168,7 +168,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // The kernel sends redirects for packets that leave by the interface of their arrival, like packets between guests.
+    // The kernel sends a redirect if a packet leaves by the interface on which it arrived, as between two guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
     // Compares addresses instead of devices, because this hook still sees a packet's device from before the mapping.

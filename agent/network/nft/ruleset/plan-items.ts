@@ -16,7 +16,7 @@ type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
 
-/** A valid key for each type, used in the temporary element that `packetSetCommands` adds to a new set. */
+/** A valid key for each nft type, used in the temporary element that `packetSetCommands` adds to a new set. */
 const zeroKeys = {
   ether_addr: '00:00:00:00:00:00',
   ifname: '"none"',
@@ -28,7 +28,7 @@ const zeroKeys = {
 
 type KeyType = keyof typeof zeroKeys
 
-/** A set to which packets add elements, at most 65535. @param timeout like `10s`; without it, elements stay */
+/** A set to which packets add at most 65535 elements. @param timeout such as `10s`; without it, elements stay */
 export function packetSet(
   name: string,
   key: readonly KeyType[],

@@ -149,7 +149,7 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/** Maximum samples of each kind per guest and second. Refusals can have a larger burst: a port scan causes many. */
+/** Maximum samples of each kind per guest and second. Refusals have a larger burst, as a port scan causes many. */
 const perSecond = 10
 const usualBurst = 60
 

@@ -28,7 +28,7 @@ const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Ids of the elements that contain a device, MAC or address of a guest, by this device, MAC or address. */
+  /** Ids of elements, by each device, MAC or address of a guest that the element contains. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
@@ -198,12 +198,12 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists the guest's elements without the jumps to its firewall: to add a jump, nft slowly reads all guests' chains. */
+/** Lists the guest's elements except jumps to its firewall. nft slowly reads all guests' chains when it adds a jump. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
 
-/** Removes from both lists the mappings that the lists have in common at their beginning and at their end. */
+/** Removes the mappings that both lists have in common at their beginning and at their end. */
 function withoutSame(
   before: readonly NatMapping[],
   now: readonly NatMapping[],

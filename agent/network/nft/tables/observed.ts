@@ -63,7 +63,7 @@ export function fingerprintNote(table: string, { fingerprint }: ObservedTables):
 /** Largest number of firewalls whose chains are read separately. For more, reading the whole table is cheaper. */
 const maxSingle = 4
 
-/** Reads the chains of the firewalls in `planned` from the host. Returns names like `ObservedTables.notesOf`. */
+/** Reads the chains of the firewalls in `planned` from the host. Returns the same map as `ObservedTables.notesOf`. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,

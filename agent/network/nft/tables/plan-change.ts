@@ -2,7 +2,7 @@ import type { FirewallChains } from '../firewall/plan-firewall.js'
 import type { ElementId, Elements } from './plan-guest.js'
 import { countingSets, guestSets, type GuestSet } from '../ruleset/guest-sets.js'
 
-/** A change of nft's elements and firewalls. To change the value of an element, `remove` and `add` both contain it. */
+/** A change of nft's elements and firewalls. An element whose value changes is in both `remove` and `add`. */
 export interface TableChange {
   readonly remove: readonly ElementId[]
   readonly add: Elements

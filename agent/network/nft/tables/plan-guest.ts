@@ -113,7 +113,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** Adds a mapping's IPv4 and IPv6 elements to `elements`. Copies would be slow: a guest can have 1,000 mappings. */
+/** Adds a mapping's elements to `elements` in place. Copies would be slow, because a guest can have 1,000 mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses

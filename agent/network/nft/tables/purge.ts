@@ -3,7 +3,7 @@ import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/** Matches flows to this address that the host answers itself, because they began before their port was mapped. */
+/** Matches flows to this address that the host itself answers: they began before their port was mapped. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }

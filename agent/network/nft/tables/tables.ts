@@ -82,8 +82,8 @@ export class Tables {
 
   /**
    * Creates the note chains of the firewalls that `change` has set. The names of these chains contain hashes (see
-   * observed.ts). This takes as long as `change`, and callers can do it later. Firewalls without note chains count as
-   * changed. @throws {CommandError}
+   * observed.ts). Creating them takes as long as `change`, so callers can do it later. Firewalls without note chains
+   * count as changed. @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
     const index = this.#index

@@ -16,7 +16,7 @@ export interface Creation {
 
 /**
  * Submits the creation of one or several guests.
- * @param key idempotency key: a repeated request with the same key creates nothing
+ * @param key idempotency key: a repeated request with the same key creates no further guests
  * @throws {ApiFailure} if no guest is created
  */
 export async function createGuests(form: CreateForm, key: string): Promise<Creation> {

@@ -13,7 +13,7 @@ export interface Attention {
   readonly href: string
 }
 
-/** Data of the fleet. Undefined: the data is not known, so it adds no item to the list. */
+/** Data of the fleet. Undefined: the data is not known, so no problem is derived from it. */
 export interface FleetFacts {
   readonly hosts: readonly Host[] | undefined
   readonly guests: readonly Guest[] | undefined
