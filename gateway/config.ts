@@ -124,7 +124,7 @@ export const GatewayConfigSchema = Type.Object(
           default: 'https://acme-v02.api.letsencrypt.org/directory',
           pattern: '^https://[^\\s]+$',
         }),
-        /** Path of a file with additional PEM certificates to trust for the authority's server. Empty: none. */
+        /** Path of a file with additional PEM certificates to trust for the ACME server. Empty: none. */
         ca_file: optionalPath,
       },
       object,

@@ -78,7 +78,7 @@ describe('large files of a backup', () => {
     clearInterval(count)
     expect(turns).to.be.at.least(2)
   })
-  it('are not found in an empty file layout', async () => expect(await listLargeFiles('')).to.deep.equal([]))
+  it('are not found in an empty list of files', async () => expect(await listLargeFiles('')).to.deep.equal([]))
   it('are limited in number so that the kernel accepts their paths as arguments of restic', async () => {
     const folder = Array.from({ length: 16 }, () => '*'.repeat(250)).join('/')
     const files = Array.from({ length: 500 }, (_, index) =>

@@ -49,7 +49,7 @@ export class HeldConsole {
   /** `#sent`: offset up to which output was sent to the user. `#received`: offset that the user acknowledged. */
   #sent = 0
   #received = 0
-  /** Bytes of output that were overwritten before they were sent. Offsets that users get do not include them. */
+  /** Bytes of output that were overwritten before they were sent. Offsets for users do not count these bytes. */
   #lost = 0
   #paused = false
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: the part that earlier users have typed. */

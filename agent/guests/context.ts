@@ -24,7 +24,7 @@ export interface GuestImages {
   checkUsable(templateId: string, virtualization: DriverKind): void
   /** Checks that a guest can boot from the image instead of its disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Returns the template for this kind of guest. A virtual machine gets the counterpart of a container's template. */
+  /** Returns the id of the template to use. For kvm, a container's template is replaced by its counterpart, if any. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */

@@ -32,7 +32,7 @@ export class Changes {
   #revision: number
   #open = false
   #pending: Change[] = []
-  /** Committed changes that wait for the notification of listeners. */
+  /** Committed changes that listeners were not notified of yet. */
   #told: Change[] = []
   #telling = false
   readonly #listeners = new Set<(change: Change) => void>()

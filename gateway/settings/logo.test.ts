@@ -29,7 +29,7 @@ describe('the logo of the provider', () => {
     expect([width, height, bytes.equals(plain)]).to.deep.equal([2, 2, true])
   })
 
-  it('is stored with only the data of its pixels', () => {
+  it('is stored without metadata', () => {
     const parts = [header(2, 2), chunk('tEXt', Buffer.from('Comment\0<script>')), chunk('eXIf'), pixels, end]
     const { bytes } = parseLogo(Buffer.concat([signature, ...parts]).toString('base64'))
     expect(bytes.equals(plain)).to.equal(true)

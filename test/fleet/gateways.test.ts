@@ -196,7 +196,7 @@ describe('several gateways', function () {
     client.destroy()
   })
 
-  it('let only root read the secrets that they received, and delete temporary files', () => {
+  it('store the received secrets so that only root can read them, and leave no temporary files', () => {
     for (const name of ['secret', 'pki/authority.pem', 'store/settings.json'])
       expect(statSync(join(stateDir(second), name)).mode & 0o777, name).to.equal(0o600)
     expect(existsSync(join(stateDir(second), 'joining'))).to.equal(false)

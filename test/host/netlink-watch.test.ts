@@ -72,7 +72,7 @@ describe('the netlink watch for changes by other programs', () => {
       expect([...new Set(told)]).to.deep.equal([topic])
     })
 
-  it('reports a possible change of everything when its process ends, and when its process restarts', async () => {
+  it('reports that anything may have changed when its process ends and when it restarts', async () => {
     told.length = 0
     expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {

@@ -53,7 +53,7 @@ describe('the packages for arm64', function () {
     expect(names).to.have.members(['berth-agent', 'berth-gateway', 'berth-runtime'])
   })
 
-  it('contain only compiled programs and addons for arm64', () => {
+  it('contain no compiled programs or addons for other architectures', () => {
     const machines = readdirSync(tree, { recursive: true, encoding: 'utf8' })
       .filter((name) => statSync(join(tree, name), { throwIfNoEntry: false })?.isFile())
       .map((name) => ({ name, content: readFileSync(join(tree, name)) }))

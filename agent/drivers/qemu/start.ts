@@ -125,7 +125,7 @@ async function startTracked(context: QemuStartContext, machine: Machine, launch:
 
 async function untilGreeted(machines: Machines, name: string, run: RunPaths): Promise<void> {
   await machines.monitor(name, settleTimeoutMs)
-  // QEMU's socket already exists. Without write access, an attacker in QEMU cannot replace the socket.
+  // QEMU has created its socket here. Root now owns the directory, so that QEMU cannot replace the socket.
   chownSync(run.work, 0, 0)
   chmodSync(run.work, 0o711)
 }

@@ -86,7 +86,7 @@ export class GuestEvacuator implements GuestEvacuations {
     return status === 'failed' || status === 'canceled' || this.options.watched.isRemoved(toHostId)
   }
 
-  /** Ends the evacuations whose restore has ended. If the target has no copy, the failed host is the owner again. */
+  /** Ends the evacuations whose restore has ended. Without a copy on the target, the failed host owns the guest again. */
   async settleAll(): Promise<void> {
     for (const evacuation of await this.options.evacuations.list()) await this.#settle(evacuation)
   }

@@ -27,9 +27,9 @@ export const roomLifetimeMs = 120_000
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
-  /** Present time in ms since 1970. If the clock has jumped, this time can be earlier than the real time. */
+  /** Earliest possible present time in ms since 1970. The clock may have jumped. */
   readonly nowMs: number
-  /** Like `nowMs`, but if the clock has jumped, this time can be later than the real time. */
+  /** Latest possible present time in ms since 1970. */
   readonly latestMs: number
   /** True if this gateway's view counts the guest as a guest of the host. */
   readonly isShown: (hostId: string, uuid: string) => boolean

@@ -105,7 +105,7 @@ describe('a deletion that can be undone', () => {
     }
   })
 
-  it('looks like a final removal to keys bound to the container', async () => {
+  it('is shown as a final removal to API keys that are bound to the container', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const stream = await EventStream.open(gateway.url, { 'x-api-key': key })
     try {

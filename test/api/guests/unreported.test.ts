@@ -41,7 +41,7 @@ describe('a container that its host has not reported yet', function () {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('leads to the answer “host_offline” even if its host is online, but the gateway’s view still lacks the container', async () => {
+  it('leads to the answer “host_offline” while the gateway’s view lacks it, even if its host is online', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const

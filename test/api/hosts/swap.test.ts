@@ -215,7 +215,7 @@ describe('the swap file of a host', () => {
     expect((await post({ size_mb: 64 }, { key: bound })).status).to.equal(403)
   })
 
-  it('has an audit entry with the request for each change', async () => {
+  it('gets an audit entry for each change, with the request', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
     expect(entry).to.include({

@@ -9,7 +9,7 @@ import { describeError } from '../../../shared/errors.js'
  * guests' interfaces, and optionally `watch` or `follow`. With `watch` or `follow`, the shaper notices changes by other
  * programs, and `ensure` compares everything only after such changes. With `follow`, it also compares when interfaces
  * appear or disappear. Input lines: {method, argument}; output lines: {result} or {error}. As in the agent, `ensure`
- * gets an identical list object until the content changes.
+ * gets the same list object as long as its content is the same.
  */
 
 const [, , prefix = '', watches] = process.argv

@@ -113,7 +113,7 @@ export const productRules = {
   isTold: ({ role }: Ownership): boolean => role === 'owner' || role === 'leaving' || role === 'fenced',
   /** True if a host that has returned waits with the start until a gateway has compared the owner. */
   waitsForOwners: (): boolean => true,
-  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the guest's owner has confirmed its role. */
+  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the host that owns the guest has confirmed this. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
   /** True if a gateway stops an outdated copy of a guest that a host reports, even without a move of the guest. */
   fences: (): boolean => true,
