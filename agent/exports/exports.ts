@@ -65,6 +65,7 @@ export class Exports {
   async open(request: ExportRequest): Promise<OpenExport> {
     const uuid = parseUuid('uuid', request.uuid)
     const compression = parseCompression(request.compression)
+    await this.#waitForEnding()
     refuse(this.parts.context.store.get(uuid))
     this.#refuseBusy(uuid)
     let ended = (): void => undefined
@@ -100,6 +101,12 @@ export class Exports {
     const all = [...this.#running]
     for (const { end } of all) end.abort(new BerthError('unavailable', 'host_offline', 'the agent is stopping'))
     await Promise.all(all.map(({ ended }) => ended))
+  }
+
+  /** Waits for exports whose snapshots are being deleted. A gateway that has lost its connection begins again at once. */
+  async #waitForEnding(): Promise<void> {
+    const ending = [...this.#running].filter(({ end }) => end.signal.aborted)
+    await Promise.all(ending.map(({ ended }) => ended))
   }
 
   #refuseBusy(uuid: string): void {

@@ -113,9 +113,11 @@ export class GrpcAgentClient implements AgentClient {
 
   readonly operations = this.#calls(OperationServiceService, ({ operations }) => operations)
 
+  /** Begins an export, on the next connection if the present one fails before the agent answers. */
   async exportGuest(request: ExportGuestRequest): Promise<Readable> {
-    const { link } = this
-    return openExport({ connection: await link.connected(), link, timeoutMs: exportTimeoutMs }, request)
+    const parts = { link: this.link, timeoutMs: exportTimeoutMs }
+    const send = (connection: AgentConnection) => openExport({ ...parts, connection }, request)
+    return (await this.#call({ ...parts, send, step: 'export guest', isIdempotent: true })) as Readable
   }
 
   async consoleOpener(): Promise<ConsoleOpener> {
