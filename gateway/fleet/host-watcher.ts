@@ -123,6 +123,7 @@ export class HostWatcher {
     const { owners, log } = this.options
     const reported = state.kind === 'all' ? state.snapshot.values('guest') : changedGuests(state.changes)
     const guests = reported.filter(hasIdentity)
+    await owners.releaseGone(host, findGone(host, state)) // before the claims: a new guest may have the name of a removed one
     await owners
       .check(host, guests, state.epoch)
       .catch((error: unknown) =>
@@ -131,8 +132,6 @@ export class HostWatcher {
           'could not reserve the ids and names of a host’s guests in the store',
         ),
       )
-    const gone = findGone(host, state)
-    void owners.releaseGone(host, gone)
     if (session.ended || this.#stopped) return
     this.#show(state)
     const before = this.#live

@@ -1,7 +1,13 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
 import type { GuestCreation } from '../../gateway/fleet/creation-contract.js'
+import type { HostRecord } from '../../gateway/fleet/host-record.js'
+import { FleetState } from '../../gateway/fleet/view.js'
+import type { WatchEvent } from '../../gateway/fleet/watch-kinds.js'
+import { GuestOwners } from '../../gateway/fleet/placement/guest-owners.js'
 import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { wireMapping } from '../support/host/agent-calls.js'
 import { uuidOf } from '../support/memory/lab-agent.js'
 import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
@@ -13,6 +19,11 @@ import {
   type TestFleet,
 } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
+
+const hostRecord: HostRecord = {
+  ...{ id: 'h-1', version: 1, name: 'one', address: '127.0.0.1:1', draining: false, createdAtMs: 0 },
+  ...{ serials: [], certificateNotAfterMs: 0 },
+}
 
 /** Returns those parts of a creation's answer that stay the same while the guest is being created. */
 function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
@@ -41,6 +52,43 @@ describe('the names and ids of guests in a fleet', function () {
     const again = await next.createGuest(creationRequest('web'))
     expect(again.response.guest?.uuid).not.to.equal(response.guest!.uuid)
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
+  })
+
+  it('are free for another guest of the same host that replaced the guest while no gateway ran', async () => {
+    const warnings: string[] = []
+    const log = pino({ level: 'warn' }, { write: (line) => void warnings.push(line) })
+    await test.close()
+    test = await startTestFleet({}, { redis, log })
+    const { hostId, agent } = await test.addHost('one', { guests: 1 })
+    const shown = test.store.key('shown-guests', hostId)
+    await waitFor(async () => (await test.store.client.hLen(shown)) === 1, { what: 'last state stored' })
+    await test.fleet.close()
+    agent.removeGuest(uuidOf(1))
+    const { uuid } = agent.addGuest({ id: 2, name: 'sim-1' })
+    const next = await test.startGateway()
+    await waitFor(() => next.view.findGuest('sim-1')?.guest.uuid === uuid, { what: 'the second guest' })
+    expect(warnings.filter((line) => line.includes('not shown'))).to.deep.equal([])
+  })
+
+  it('are free for another guest of the same host if the deletion and the new guest are stored together', async () => {
+    const log = pino({ level: 'warn' }, { write: (line) => expect.fail(line) })
+    const registry = new GuestRegistry(test.store)
+    const view = new FleetState()
+    const owners = new GuestOwners({ view, registry, moves: { list: async () => [] }, log })
+    const host = view.setHost(hostRecord)
+    const report = (event: WatchEvent): Promise<void> => {
+      view.apply(host, event)
+      return owners.guestChanged(host, event)
+    }
+    const add = (id: number, name: string): Promise<void> =>
+      report({ $case: 'guest', value: Guest.fromPartial({ uuid: uuidOf(id), id, name }) })
+    const remove = (id: number): Promise<void> =>
+      report({ $case: 'removed', value: { kind: 'guest', key: uuidOf(id) } })
+    await add(1, 'web')
+    // The first change is being stored while the other two arrive.
+    await Promise.all([add(2, 'other'), remove(1), add(3, 'web')])
+    expect(view.findGuest('web')?.guest.uuid).to.equal(uuidOf(3))
+    expect((await registry.find('web'))?.uuid).to.equal(uuidOf(3))
   })
 
   it('stay reserved if a gateway starts before the host reports the guest', async () => {

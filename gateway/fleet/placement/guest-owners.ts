@@ -89,12 +89,13 @@ export class GuestOwners {
     const shown = [...waiting.keys()].flatMap((uuid) => host.guests.get(uuid) ?? host.conflicts.get(uuid) ?? [])
     waiting.clear()
     try {
+      // A new guest may have the name of a removed one, so names are released before they are claimed.
+      await this.parts.registry.release(host.record.id, removed)
       if (shown.length > 0)
         await this.check(
           host,
           shown.map(({ guest }) => guest),
         )
-      if (removed.length > 0) await this.parts.registry.release(host.record.id, removed)
     } catch (error) {
       this.parts.log.warn(
         { host: host.record.id, error },
