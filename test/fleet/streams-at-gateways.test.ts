@@ -13,6 +13,17 @@ const switches = 30
 /** Delay in ms of the connection of one gateway to the second host. */
 const slowMs = 80
 
+/** Types of events that streams contain while guests change. On a busy machine, hosts are offline for short times. */
+const possible: ReadonlySet<string> = new Set([
+  'ready',
+  'beat',
+  'guest.updated',
+  'guest.host',
+  'host.offline',
+  'host.online',
+  'host.updated',
+])
+
 /** One of the guests that change constantly. Its changes are numbered from 1. */
 interface ChangingGuest {
   readonly agent: LabAgent
@@ -126,8 +137,11 @@ describe('an event stream that resumes at another gateway', function () {
       const all = Array.from({ length: changes }, (_, index) => String(index + 1))
       expect(reasonsOf(read(), id), beginningsIn(read()).join() + logs()).to.deep.equal(all)
     }
-    const others = read().filter(({ data, event }) => data.type !== 'guest.updated' && event !== 'beat')
-    expect([...new Set(others.map(({ event, data }) => data.type ?? event))], logs()).to.deep.equal(['ready'])
+    const types = new Set(read().map(({ event, data }) => data.type ?? event))
+    expect(
+      [...types].filter((type) => !possible.has(type)),
+      logs(),
+    ).to.deep.equal([])
   }
 
   it('contains each event exactly once if the client alternates between the gateways', async () => {
