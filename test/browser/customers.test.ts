@@ -50,6 +50,7 @@ describe('customers in the panel', () => {
       expect(text, path).not.to.include('foreign')
       expect(text, path).not.to.include(made.access_code)
       expect(text, 'devices are for administrators').not.to.include('Devices of the host')
+      expect(text, `${path} uses the word of customers`).not.to.match(/\bguests?\b(?! agent)/i)
     }
     const links = await page.evaluate<string[]>(
       `[...document.querySelectorAll('nav a[href^="#/"]')].map((one) => one.getAttribute('href')).filter((one) => !/[0-9]/.test(one))`,
@@ -95,7 +96,7 @@ describe('customers in the panel', () => {
     await eventually(async () =>
       expect([await start.isDisabled(), await start.getAttribute('title')]).to.deep.equal([
         true,
-        'A suspended guest can’t be started.',
+        'A suspended server can’t be started.',
       ]),
     )
     await lab.show(admin, `/containers/${guest.id}`)

@@ -1,4 +1,5 @@
 import i18next, { type TFunction } from 'i18next'
+import { withCustomerWords } from './customer-words.ts'
 import { en } from './en/index.ts'
 
 export type Language = 'en' | 'zh'
@@ -6,9 +7,10 @@ export type Key = keyof typeof en
 
 const storageKey = 'berth.language'
 
-/** The language of the page. When it changes, pages show the texts of `t` in the new language. */
+/** The texts of the page. When the language or the reader changes, pages show the new texts of `t`. */
 class Texts {
   language = $state<Language>('en')
+  #isForCustomer = $state(false)
   #translate: TFunction = i18next.t
 
   /** @param fallback default language of the instance, used until the user chooses a language */
@@ -27,15 +29,28 @@ class Texts {
     await this.#show(language)
   }
 
+  /** Uses the words of customers or those of providers. */
+  setReader(isCustomer: boolean): void {
+    if (this.#isForCustomer === isCustomer) return
+    i18next.addResourceBundle('en', 'translation', isCustomer ? withCustomerWords(en) : en, true, true)
+    this.#isForCustomer = isCustomer
+  }
+
   t = (key: Key, values: Readonly<Record<string, string | number>> = {}): string => {
-    void this.language
+    this.#follow()
     return this.#translate(key, values)
   }
 
   /** Returns the text for a key with a value from the server, such as `task.create`. Unknown keys give `fallback`. */
   find(key: string, fallback: string): string {
-    void this.language
+    this.#follow()
     return key in en ? this.#translate(key) : fallback
+  }
+
+  /** Lets the calling component update when the texts change. */
+  #follow(): void {
+    void this.language
+    void this.#isForCustomer
   }
 
   async #show(language: Language): Promise<void> {
