@@ -197,6 +197,39 @@ describe('users of the panel', () => {
     lab.expectNoComplaints()
   })
 
+  it('change the settings of the installation', async () => {
+    const page = await lab.logIn()
+    await lab.show(page, '/settings')
+    const form = (id: string) => page.locator('form').filter({ has: page.locator(id) })
+    const save = (id: string) => form(id).getByRole('button', { name: 'Save', exact: true }).click()
+    const data = async (path: string): Promise<object> => (await lab.gateway.request('GET', path)).body.data as object
+    const stores = (path: string, fields: object) =>
+      eventually(async () => expect(await data(path)).to.deep.include(fields))
+    await page.locator('#undo-hours').fill('24')
+    await save('#undo-hours')
+    await stores('/deletion-settings', { undo_delete_hours: 24 })
+    await page.locator('#origins').fill('https://billing.example\nhttps://shop.example')
+    await save('#origins')
+    await stores('/webssh-origins', { origins: ['https://billing.example', 'https://shop.example'] })
+    await page.getByLabel('Restrict access to these addresses', { exact: true }).check()
+    await page.locator('#policy-sources').fill('192.0.2.0/24')
+    await save('#policy-sources')
+    await stores('/access-policy', { enabled: true, allowed_sources: ['192.0.2.0/24'] })
+    await page.getByRole('button', { name: '中文', exact: true }).click()
+    await stores('/language', { language: 'zh' })
+    await page.getByRole('button', { name: 'Everybody', exact: true }).click()
+    await stores('/login-settings', { require_2fa: 'all' })
+    for (const [path, body] of [
+      ['/login-settings', { require_2fa: 'none' }],
+      ['/language', { language: 'en' }],
+      ['/access-policy', { enabled: false, allowed_sources: [], trusted_proxies: [] }],
+      ['/webssh-origins', { origins: [] }],
+      ['/deletion-settings', { undo_delete_hours: 0 }],
+    ] as const)
+      expect((await lab.gateway.request('PUT', path, { body })).status, path).to.equal(200)
+    await page.context().close()
+  })
+
   it('see and enter times in the time zone that they choose', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'timed' })
     const path = `/containers/${guest.id}`
