@@ -1,4 +1,4 @@
-// Imports only the errors: every command loads this module, but not every command sends requests.
+// Imports only the errors, because every command loads this module, but not every command sends requests.
 import {
   RefusedError,
   TimeoutError,

@@ -3,7 +3,7 @@ import { homedir } from 'node:os'
 import { exitCodes, usageError } from './errors.js'
 import type { Surroundings } from './surroundings.js'
 
-/* Connects the program with its process. */
+/* This module gives the program access to its process: environment, terminal, output and files. */
 
 /** Returns the surroundings of this process. Ends the process when nobody reads its output, as with `| head`. */
 export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {

@@ -8,12 +8,12 @@ import type { GlobalOptions } from './session.js'
 import type { Surroundings } from './surroundings.js'
 import { addOwnCommands } from './own-commands.js'
 
-/* Builds the commands of the program from the operations of the API, and adds commands without an operation. */
+/* This module builds the program's commands from the API's operations, and adds commands without an operation. */
 
 export interface ProgramOptions {
   readonly operations: readonly Operation[]
   readonly surroundings: Surroundings
-  /** Words of the command line. Only nouns among these words get commands: commands for every noun would take 10 ms. */
+  /** Words of the command line. Only nouns among them get commands, because commands for all nouns would take 10 ms. */
   readonly words: readonly string[]
 }
 

@@ -124,7 +124,7 @@ export const GatewayConfigSchema = Type.Object(
           default: 'https://acme-v02.api.letsencrypt.org/directory',
           pattern: '^https://[^\\s]+$',
         }),
-        /** Path of a file with additional PEM certificates to trust for the ACME server. Empty: none. */
+        /** Path of a file with additional PEM certificates to trust for the ACME server. Empty: no file. */
         ca_file: optionalPath,
       },
       object,
@@ -142,7 +142,7 @@ export const GatewayConfigSchema = Type.Object(
     /** Program that turns off a failed host before its guests are restored on other hosts (`POST /hosts/{id}/evacuate`). */
     fencing: Type.Object(
       {
-        /** Path of the program. It gets `arguments`, and then id, name and address of the host. Empty: none. */
+        /** Path of the program. It gets `arguments`, and then id, name and address of the host. Empty: no program. */
         program: optionalPath,
         arguments: Type.Array(Type.String({ maxLength: 1024 }), { default: [], maxItems: 64 }),
         /** Seconds after which the program is killed. The evacuation is refused then. */

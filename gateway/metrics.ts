@@ -22,7 +22,7 @@ export interface Metrics extends HttpMetrics {
   readonly contentType: string
 }
 
-/** Interval in ms between samples of the event loop. The metric is the measured time between two samples. */
+/** Interval in ms at which a timer runs. The metric of the event loop's delay is the time between two runs. */
 const lagLookMs = 100
 
 interface CertificateSource {

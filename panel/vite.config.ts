@@ -14,11 +14,11 @@ export default defineConfig({
     outDir: resolve(repository, 'dist/panel'),
     emptyOutDir: true,
     target: 'es2022',
-    // No file is inlined: the content security policy forbids inline scripts, and images are separate files, too.
+    // No file is inlined, because the content security policy forbids inline scripts. Images are separate files, too.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // This limit is above the size of the largest script: xterm with its renderer, which only terminals load.
+    // The limit in kB is above the size of the largest script. This is xterm with its renderer, for terminals only.
     chunkSizeWarningLimit: 600,
   },
 })

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/* Rejects two exported classes with the same name: a reader would confuse them. */
+/* Rejects two exported classes with the same name, because a reader would confuse them. */
 
 const files = execFileSync('git', ['ls-files', 'agent', 'cli', 'client', 'gateway', 'panel', 'shared'], {
   encoding: 'utf8',

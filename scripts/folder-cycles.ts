@@ -45,7 +45,7 @@ function graphOf(folder: string, imports: readonly Import[]): Map<string, Set<st
   return graph
 }
 
-/** Removes parts that import none of the remaining parts, until only cycles and parts that import them are left. */
+/** Repeatedly removes parts that import no remaining part. The cycles, and all parts that lead to a cycle, remain. */
 function cyclesOf(graph: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const left = new Set(graph.keys())
   const isFree = (part: string): boolean => ![...(graph.get(part) ?? [])].some((imported) => left.has(imported))

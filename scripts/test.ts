@@ -65,7 +65,7 @@ function parseArguments(): { parts: string[]; isQuick: boolean; options: Options
   return { parts: isQuick ? others : program.args, isQuick, options: program.opts() }
 }
 
-/** The default is two lanes per CPU and one more, but at most 8: most test files wait. Quick tests get one per CPU. */
+/** Default: two lanes per CPU plus one, at most 8, because most test files mainly wait. Quick tests get one per CPU. */
 function lanesOf(isQuick: boolean, count: string | undefined): Lanes {
   const processors = availableParallelism()
   const most = isQuick ? processors : Math.min(2 * processors + 1, 8)

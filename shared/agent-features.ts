@@ -16,7 +16,7 @@
  * - `rename`: the name of a guest can change.
  * - `create-tags`: guests can have tags from their creation on.
  * - `create-from-backup`: a guest can be created from a backup, also in place of a guest of a failed host.
- * - `confirm-owners`: after its boot, the host waits with the start of guests until the gateway has compared their owners.
+ * - `confirm-owners`: after a boot, the host starts guests only when a gateway has checked which belong to other hosts.
  * - `create-settings`: guests can have a firewall and a backup schedule from their creation on.
  * - `delete-copy`: old copies of guests that belong to other hosts can be deleted.
  * - `export`: containers can be exported as archives.

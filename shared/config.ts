@@ -8,8 +8,8 @@ import { ConfigError, describeError } from './errors.js'
 const maxConfigBytes = 1024 * 1024
 
 /**
- * Compiles each configuration schema only once. Does not validate the schemas: compiling their meta-schema takes 50 ms
- * at each start. Does not optimize the code of a check, because this takes longer than running the check.
+ * Compiles each configuration schema only once. Does not validate the schemas, because compiling their meta-schema
+ * would take 50 ms at each start. Does not optimize the code of a check, because this takes longer than running it.
  */
 const schemas = new Ajv2020({
   useDefaults: true,

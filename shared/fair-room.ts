@@ -5,7 +5,7 @@
 
 /** The caller that occupies one console or stream. */
 export interface Holding {
-  /** Id of the caller of the console or stream. A limited API key and all keys created from it have the same id. */
+  /** Id by which consoles or streams are counted. A limited API key and all keys created from it have the same id. */
   readonly share: string
   /** True for administrators and unlimited API keys. They can use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean

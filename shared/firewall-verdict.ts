@@ -4,7 +4,7 @@ import type { Firewall, FirewallRule } from './firewall-rules.js'
 /** A TCP connection from a client to a guest. */
 export interface Arrival {
   readonly family: AddressFamily
-  /** Address of the client. Empty: any client that no rule names in `sourceIp`. */
+  /** Address of the client. Empty: a client that matches only rules with an empty `sourceIp`. */
   readonly source: string
   /** Port of the guest. */
   readonly port: number

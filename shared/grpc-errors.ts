@@ -22,7 +22,7 @@ const statusOfKind: Readonly<Record<ErrorKind, status>> = {
   internal: status.INTERNAL,
 }
 
-/** Kinds of those agents' errors that the gateway passes on to API clients, by their gRPC status. */
+/** Maps the gRPC status of an agent's error to its kind. The gateway passes these errors on to API clients. */
 const passedKinds: ReadonlyMap<status, ErrorKind> = new Map([
   [status.INVALID_ARGUMENT, 'invalid'],
   [status.NOT_FOUND, 'not_found'],
@@ -130,7 +130,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // The next lease gets an epoch above this one. At most 12 digits: a faulty agent must not use up all epochs.
+    // The next lease gets an epoch above this one. The limit of 12 digits keeps a faulty agent from exhausting them.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

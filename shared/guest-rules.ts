@@ -10,7 +10,7 @@ export const guestNamePattern = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 export const guestNameRule = 'must be 1 to 63 letters, digits, ".", "_" or "-", beginning with a letter or digit'
 export const templateIdPattern = '^[a-z0-9][a-z0-9.-]{0,62}$'
 export const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
-/** Ids have at most ten digits: they are part of interface names, whose length the kernel limits. */
+/** Ids have at most ten digits, because they are part of interface names, whose length the kernel limits. */
 export const maxGuestId = 9_999_999_999
 /** A time of day, `HH:MM`. */
 export const timeOfDayPattern = '^([01]\\d|2[0-3]):[0-5]\\d$'

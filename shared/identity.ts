@@ -5,8 +5,8 @@ import { uuidPattern } from './guest-rules.js'
 import { steadyClock } from './steady-clock.js'
 
 /*
- * The identity in a certificate of the private CA. The URI SAN contains the role, and the host of an agent or the move
- * of a transfer. It is a SPIFFE ID (spiffe.io/docs), which must be the only URI. The DNS SAN repeats the main parts,
+ * The identity in a certificate of the private CA. The URI SAN, a SPIFFE ID (spiffe.io/docs), must be the only URI.
+ * It contains the role; for an agent also the host, for a transfer also the move. The DNS SAN repeats the main parts,
  * because TLS checks a DNS name. TLS also checks the chain, and trusts only the private CA.
  */
 
@@ -38,7 +38,7 @@ export interface CertificateIdentity {
   readonly notAfterMs: number
 }
 
-/** A host id is one DNS label: it is part of the certificate's DNS name. */
+/** A host id is one DNS label, because it is part of the certificate's DNS name. */
 export const hostIdPattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
 
 const serverAuth = '1.3.6.1.5.5.7.3.1'

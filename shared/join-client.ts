@@ -34,8 +34,8 @@ export interface JoinReply {
 }
 
 /**
- * Sends a request to the join endpoints in turn, until one can handle it. Skips an endpoint whose CA does not match
- * the fingerprint, before the request is sent.
+ * Sends a request to the join endpoints in turn, until one can handle it. Does not send the request to an endpoint
+ * whose CA does not match the fingerprint.
  * @param path path of the request
  * @param body content of the request, sent as JSON
  * @throws {BerthError} `gateway_untrusted`, `gateway_unreachable`, or the code of the gateway's refusal

@@ -88,7 +88,7 @@ function invalidToken(why: string, cause?: unknown): BerthError {
   return new BerthError('invalid', 'join_token_invalid', `join token: ${why}`, { cause })
 }
 
-/** For each expected kind of token: the other kind, and the error message for a token of the other kind. */
+/** Maps the expected kind of token to the other kind, and to the error message for a token of that other kind. */
 const otherAudience: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
   [joinAudience]: { audience: gatewayJoinAudience, message: 'it is for a gateway: use it with berth-gateway join' },
   [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },

@@ -102,7 +102,7 @@ export class OutboundClient {
     const exchange = new Exchange(request, this.options.timeouts, order.signal)
     this.#exchanges.add(exchange)
     request.once('close', () => this.#exchanges.delete(exchange))
-    // Sends text as a Buffer. If `end` got a string, Node would encode the headers as UTF-8, too.
+    // Converts text to a Buffer, because Node would also encode the headers as UTF-8 if `end` got a string.
     request.end(typeof order.body === 'string' ? Buffer.from(order.body) : order.body)
     return exchange.answer
   }
@@ -138,7 +138,7 @@ export class OutboundClient {
 
   #open(url: URL, { method = 'GET', headers = {}, body }: OutboundOrder): ClientRequest {
     const isSecure = url.protocol === 'https:'
-    // Node sets the length by itself only for the bodies of some methods.
+    // Node adds `content-length` automatically only for some methods.
     const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     return (isSecure ? httpsRequest : httpRequest)(url, {
       method,
@@ -172,7 +172,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Fails the request. Rejects the promise itself: `request.destroy` emits nothing before a connection exists. */
+  /** Fails the request. Rejects the promise here, as `request.destroy` emits nothing before a connection exists. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)

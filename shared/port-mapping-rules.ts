@@ -22,7 +22,7 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A checked mapping. A range whose first port is 0 also has 0 as its last port: the agent then sets both. */
+/** A checked mapping. A range whose first port is 0 also has the last port 0. The agent then chooses both ports. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
   /** Number of mapped ports, at least 1. */
@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Computes the last ports after new first ports, so that each range keeps its length. A first port of 0 gives 0. */
+/** Computes the last ports for new first ports. Each range keeps its length. For a first port of 0, the last is 0. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)

@@ -7,8 +7,8 @@ interface KeyRule {
 }
 
 /**
- * Key types that the sshd of current distributions accepts in `authorized_keys`, each with its check. Two types are
- * missing on purpose. OpenSSH refuses `ssh-dss` from version 7.0 on. Certificates need a CA key instead.
+ * Key types that the sshd of current distributions accepts in `authorized_keys`, each with its check. Two are missing
+ * on purpose: `ssh-dss`, which OpenSSH refuses from version 7.0 on, and certificates, which sshd checks with a CA key.
  */
 const bodyChecks: Readonly<Record<string, (fields: Fields, rule: KeyRule) => void>> = {
   'ssh-ed25519': checkEd25519,

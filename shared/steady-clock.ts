@@ -3,7 +3,7 @@
  * but does not know the date. A comparison of the two clocks distinguishes a jump from elapsed time.
  */
 
-/** Jumps of the wall clock up to this time in ms are accepted immediately: they count as time synchronisation. */
+/** Jumps of the wall clock up to this time in ms are accepted immediately, as they count as time synchronisation. */
 const toleranceMs = 120_000
 /** Time in ms after which a jump is accepted, if the new time has been stable since the jump. */
 export const settleMs = 300_000

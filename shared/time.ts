@@ -6,7 +6,7 @@ import { invalidField } from './errors.js'
  */
 
 const dayMs = 86_400_000
-/** Latest time that texts show: later years would not have four digits. */
+/** Latest time that texts show, because later years would not have four digits. */
 const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
 const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
@@ -24,8 +24,8 @@ export interface TimeFormat {
   format(ms: number): string
   /**
    * Parses the zone's local form, RFC 3339, a date or Unix seconds. In the local form, seconds are optional, and `T`
-   * can replace the blank. A date means its last second. A local time that a clock change skips gets the offset before
-   * the change. A local time that occurs twice is read as the first instant.
+   * can replace the blank. A date without a time means the last second of that day. A local time that a clock change
+   * skips gets the offset before the change. A local time that occurs twice is read as the first instant.
    * @returns ms since 1970; `undefined` for any other form or a nonexistent time
    */
   parse(text: string): number | undefined

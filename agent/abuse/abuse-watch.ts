@@ -101,7 +101,7 @@ export class AbuseWatch {
     return target.includes(':') ? (ipv6Addresses[0] ?? '') : ipv4
   }
 
-  /** Deletes alerts that are too old. If too many are left, deletes the oldest ones, too. */
+  /** Deletes alerts that are older than `keep_days`. If more than `keep` alerts are left, deletes the oldest ones. */
   async prune(): Promise<void> {
     const { config, now } = this.parts.context
     this.alerts.prune(now() - config.security.keep_days * dayMs, config.security.keep)

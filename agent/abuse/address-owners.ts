@@ -9,7 +9,7 @@ interface Owner {
   readonly sinceMs: number
 }
 
-/** Time in ms for which an address's former owner is remembered: longer than the kernel remembers unanswered flows. */
+/** Time in ms for which an address's former owner is remembered. The kernel forgets unanswered flows earlier. */
 const rememberedMs = 600_000
 
 /** Records the owner of each address, because a late report of packets can concern a former owner of the address. */

@@ -59,7 +59,7 @@ export class AlertStore {
     return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as RecordedFlow[])
   }
 
-  /** Changes an alert, or creates one if the id is undefined. @param samples undefined: unchanged. @returns the id */
+  /** Changes an alert, or creates one without an `id`. @param samples undefined: keeps the old ones. @returns the id */
   put(id: string | undefined, alert: AlertState, samples?: readonly RecordedFlow[]): string {
     const known = id ?? randomUUID()
     this.#changes.transaction(() => {

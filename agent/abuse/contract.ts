@@ -53,7 +53,7 @@ export interface CountRow extends PacketCounts {
   readonly seconds: number
 }
 
-/** All observations that an evaluation of a guest for abuse uses. Each list is in chronological order. */
+/** All observations of a guest that one evaluation for abuse uses. Each list is in chronological order. */
 export interface Evidence {
   readonly nowMs: number
   readonly rows: readonly RecordedFlow[]

@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of flows of all guests. If there are more, guests above their equal share lose all observations. */
+/** Maximum number of flows of all guests. Beyond it, guests with more than an equal share lose their observations. */
 const mostRows = 300_000
 
 export class EvidenceStore {

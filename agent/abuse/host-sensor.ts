@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table, or replaces it if it is outdated: the name of one of its chains is a hash of the rules. */
+  /** Creates the nft table if it is missing or outdated. An empty chain is named after a hash of the table's rules. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

@@ -5,7 +5,7 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Minimum time in ms between two writes of an alert while its guest runs. Many processes can be killed at once. */
+/** Minimum time in ms between two writes of a running guest's alert, because many processes can be killed at once. */
 const gatherMs = 60_000
 
 /** Report about processes that the kernel killed because a guest's memory ran out. */
@@ -20,9 +20,9 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes one when its guest ends, otherwise at most once a minute. */
+/** Raises alerts for guests whose memory ran out. While a guest runs, its alert is written at most once a minute. */
 export class MemoryAlerts {
-  /** For each guest (uuid): kills that its alert does not contain yet, and time in ms of the alert's last write. */
+  /** By guest uuid. `waiting`: kills that are not in the guest's alert yet. `writtenMs`: time of the last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 

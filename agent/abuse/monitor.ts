@@ -182,7 +182,7 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows, at most once a minute. `#lookUp` calls this first: they can show new suspects. */
+  /** Reads all unanswered flows, at most once a minute. They can show new suspects, so `#lookUp` begins with this. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs

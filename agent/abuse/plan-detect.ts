@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** A guest counts as failing (`isFailing`) if less than this fraction of its connections is accepted. */
+/** A guest's connections count as failing (`isFailing`) if less than this fraction of them is accepted. */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {

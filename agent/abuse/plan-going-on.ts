@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * Maximum age in seconds of a finding's last packet for which the abuse counts as continuing. If evaluations are rare,
- * the maximum is 1.5 times the interval between them.
+ * The abuse of a finding counts as continuing if its last packet is at most this many seconds old. If evaluations are
+ * rare, the limit is 1.5 times the interval between evaluations.
  */
 const freshSeconds = 15
 
@@ -21,8 +21,8 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 }
 
 /**
- * True if a finding must be reported. If the guest was stopped for this type of abuse, or its stop is planned, only
- * recent packets count: earlier packets can be from before the stop.
+ * True if a finding must be reported. If the guest was stopped for this type of abuse, or such a stop is planned, only
+ * recent packets count. Earlier packets can be from before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

@@ -8,7 +8,7 @@ import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
 
-/** Names of nft sets with counters, in the watch table (names that end with 6 are for IPv6) or in guests' rules. */
+/** Names of nft sets with counters. `WatchedCounter`: in the watch table (`6`: for IPv6). Others: in guests' rules. */
 export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
 type GuestCounter = CountedElement<CountedName>

@@ -85,7 +85,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
 
 const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing', 'backup_target_failed'])
 
-/** Changes the error "target full" to "host full": a restore only reads from the target, so the host's disk is full. */
+/** Changes the error "target full" to "host full", because a restore writes only to the host's disk. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
     throw new BerthError(

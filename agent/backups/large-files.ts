@@ -64,7 +64,7 @@ class FoundFiles {
 class Fields {
   /** Offset of the next field in the text. */
   at = 0
-  /** False if the text ended in the middle of a field, or before the end of the fields to skip. */
+  /** False if the text ended in the middle of a field, or before all fields to skip. */
   isWhole = true
 
   constructor(private readonly text: string) {}

@@ -1,6 +1,6 @@
 import { readComplaint } from './plan-failure.js'
 
-/** Maximum time in ms between two failures that count as related. */
+/** Maximum pause in ms between two failures of the same outage. Failures before a longer pause no longer count. */
 const breakMs = 60_000
 
 /**

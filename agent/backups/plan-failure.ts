@@ -135,7 +135,7 @@ function findRule(said: string): Rule | undefined {
 
 /**
  * Returns the reason for the failure of a restic run, as an error for the user. The output itself is only logged.
- * @param said standard error, or the last failure that restic reported on it
+ * @param said standard error, or the last failure that restic reported on standard error
  * @param before the output without `said`; used only if no rule matches `said`
  */
 export function planFailure(said: string, before = ''): BerthError {

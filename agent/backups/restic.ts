@@ -39,7 +39,7 @@ export interface ResticOptions {
 /** Timeout in ms of commands that transfer little data. */
 const askTimeoutMs = 180_000
 
-/** Prefix that gives a command low priority. If memory runs out, it is killed before guests (choom(1), nice(1)). */
+/** Prefix for low priority (nice(1)). If memory runs out, the kernel kills the command before guests (choom(1)). */
 const modestly = ['choom', '-n', '1000', '--', 'nice', '-n', '10']
 
 interface At {

@@ -1,7 +1,7 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Encrypts backup targets for storage, each for a `context` such as a guest's uuid. `open` needs the same context. */
+/** Encrypts backup targets for storage. Decryption needs the `context` (such as a guest's uuid) of the encryption. */
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 

@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** Ends unused consoles until the limits allow a new one. */
+  /** Ends unused consoles until the limits allow a new console. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)

@@ -178,7 +178,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     engine,
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
-      // Empties the trash in the background: subvolumes are deleted one by one, and a guest may have created many.
+      // Empties the trash in the background, because it can contain many subvolumes, which are deleted one by one.
       void host.volumes
         .sweep()
         .catch((err: unknown) => log.warn({ err }, 'could not empty the trash of the storage pool'))

@@ -3,7 +3,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 
 /** Kernel settings that the agents of this host have changed. The last agent that is removed restores them. */
 export interface KernelRecord {
-  /** The kernel's boot id. After a reboot, the record's values are outdated: the kernel has reset the settings. */
+  /** The kernel's boot id. A reboot resets kernel settings, so the record's values are only valid for this boot. */
   readonly boot: string
   /** Network namespace of each agent that needs the settings, by state directory. 0: not known after a reboot. */
   readonly users: Readonly<Record<string, number>>
@@ -53,7 +53,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Plans the changes that raise the host's limits. @param has present limits by path; a missing limit is raised, too */
+/** Plans the changes that raise the host's limits, also those that `has` lacks. @param has present limits by path */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -104,7 +104,7 @@ interface Release {
 
 /**
  * Plans which settings a running agent restores: settings of its network namespace that it no longer needs. Restores
- * nothing if another agent possibly uses the namespace: the record does not show which settings that agent needs.
+ * nothing if another agent possibly uses the namespace, because the record does not show that agent's needs.
  */
 export function planRelease(
   record: KernelRecord,

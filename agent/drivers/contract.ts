@@ -146,12 +146,12 @@ export interface LiveMoves {
   /**
    * Begins to send the memory of a running guest. The driver pauses the guest for the last part.
    * @returns the connection that supplies the memory
-   * @throws {BerthError} `offline_required`, as `describe`
+   * @throws {BerthError} `offline_required` if the guest cannot move while it runs
    */
   send(machine: Machine, limits: MemoryLimits): Promise<Socket>
   /** @throws {BerthError} `memory_not_sent` if the transfer has failed */
   readProgress(machine: Machine): Promise<MemoryProgress>
-  /** Records on the host that the guest is paused. From then on, `start` continues it, and `observe` omits it. */
+  /** Records on the host that the guest is paused. Then `start` continues the guest, and `observe` omits the guest. */
   notePaused(machine: Machine): void
   /**
    * Asks the driver's process whether the guest is still paused in this state of the transfer. A guest whose memory was

@@ -72,7 +72,7 @@ export class Drivers {
     await withEach(config, log, (driver) => driver.stopAll())
   }
 
-  /** Kills every guest, even without a configuration file. Removes what drivers have created, except volumes. */
+  /** Kills every guest, even one without a configuration file. Removes what drivers have created, except volumes. */
   static async removeAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.removeAll())
   }

@@ -60,7 +60,7 @@ export interface MachineLimits {
   readonly cpus?: readonly number[]
 }
 
-/** Limits that separate guests on the host. Only LXC needs all of them: QEMU runs as one user with few threads. */
+/** Limits that separate guests on the host. LXC needs all of them. QEMU runs as one user and has few threads. */
 export interface Isolation {
   /** First of 65,536 host uids and gids that belong only to this guest. */
   readonly userIdBase: number
@@ -89,7 +89,7 @@ export interface VolumeCopy {
    * which the owner of the copied guest has set.
    */
   readonly resolvers?: readonly string[]
-  /** True if the original will not run again: the copy keeps its machine id and SSH host keys. Default: false. */
+  /** True if the original will not run again. The copy then keeps its machine id and SSH host keys. Default: false. */
   readonly keepsIdentity?: boolean
 }
 

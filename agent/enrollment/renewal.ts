@@ -10,7 +10,7 @@ import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from '.
  * key of an unfinished renewal stays on disk, so that each step can be repeated after a crash.
  */
 
-/** Creates a request for the next certificate. All requests use one key until a certificate for it is installed. */
+/** Creates a request for the next certificate. Repeated requests use the same key until a renewal succeeds. */
 export async function createSigningRequest(identityDir: string): Promise<string> {
   // Loaded only here, because the module takes several MB of memory and is needed only every few weeks.
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')

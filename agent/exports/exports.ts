@@ -28,13 +28,13 @@ export interface ExportRequest {
   readonly includeLabels: boolean
 }
 
-/** An archive in the making. The caller must call `close`, also after an error. */
+/** An archive that is being created. The caller must call `close`, even after an error. */
 export interface OpenExport {
   /** Parts of the archive. Ends with an error if the archive is not complete. */
   readonly parts: AsyncIterable<Buffer>
   /**
-   * Ends the export, and deletes its snapshot. Never rejects. Can be repeated. The reconciler later lowers the disk limit,
-   * which the snapshot has raised.
+   * Ends the export, and deletes its snapshot. Never rejects. Can be repeated. The snapshot has raised the guest's disk
+   * limit, which the reconciler lowers later.
    */
   close(): Promise<void>
 }
@@ -52,7 +52,7 @@ interface RunningExport {
   reader?: TreeReader
 }
 
-/** Archives of guests that are sent while they are made. Each export reads a hidden snapshot of its own. */
+/** Creates archives of guests and sends them meanwhile. Each export reads a hidden snapshot of its own. */
 export class Exports {
   readonly #running = new Set<RunningExport>()
 
@@ -103,7 +103,7 @@ export class Exports {
     await Promise.all(all.map(({ ended }) => ended))
   }
 
-  /** Waits for exports whose snapshots are being deleted. A gateway that has lost its connection begins again at once. */
+  /** Waits until ended exports have deleted their snapshots, because a gateway can repeat its request at once. */
   async #waitForEnding(): Promise<void> {
     const ending = [...this.#running].filter(({ end }) => end.signal.aborted)
     await Promise.all(ending.map(({ ended }) => ended))

@@ -14,7 +14,7 @@ const begin = Date.UTC(2026, 10, 23, 10)
 
 type Listener = (change: { kind: string; key: string; removed: boolean }) => void
 
-/** Fake guests, clock and counters that the test controls, with real files. */
+/** Runs a history with real files, but with fake guests, a fake clock and fake counters. */
 class Lab {
   readonly directory = mkdtempSync(join(tmpdir(), 'btest-history-'))
   readonly guests = new Set(['a', 'b'])

@@ -16,7 +16,7 @@ export interface Reading {
 
 /**
  * Minimum and maximum time in ms between two readings. Counters advance in steps, so the rates over a shorter time
- * would be wrong. An average over a longer time would not be that of the minute.
+ * would be wrong. A longer time would give an average of several minutes instead of one minute.
  */
 const [shortestMs, longestMs] = [1000, 120_000]
 

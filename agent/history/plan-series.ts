@@ -1,7 +1,7 @@
 /*
  * The series of a guest or the host is a file of a fixed size with three rings: minutes, hours and days. A record
  * contains the number of its minute, hour or day since 1970, and seven figures. A new record overwrites the oldest one.
- * Records have 32 bytes: none crosses a page boundary, so none is written partially.
+ * A record has 32 bytes, so that it never crosses a page boundary and is never written partially.
  */
 
 /** Order of the figures in a record. */

@@ -109,7 +109,7 @@ export function planSsh(): ContentStep[] {
   ]
 }
 
-/** No RSA key: creating one takes longer than the rest of a boot, and clients since 2014 do not need it. */
+/** Has no RSA key, because creating one takes longer than the rest of a boot. Clients since 2014 do not need it. */
 const sshdConfig = `PermitRootLogin yes
 PasswordAuthentication yes
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -149,7 +149,7 @@ function planUnits(): ContentStep[] {
   ]
 }
 
-/** Turns off logind's sandbox, because AppArmor denies guests its mounts: each caller would otherwise wait 25 s. */
+/** Turns off logind's sandbox. AppArmor denies guests the sandbox's mounts, so each caller would wait 25 s. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no
@@ -161,7 +161,7 @@ ProtectHostname=no
 RestrictNamespaces=no
 `
 
-/** Plans the package sources: always Debian's own servers, even if the image was built from another mirror. */
+/** Plans the package sources. They are always Debian's own servers, even if the image was built from another mirror. */
 export function planApt({ suite }: Recipe): ContentStep[] {
   const source = (uri: string, suites: string): string =>
     `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\n` +

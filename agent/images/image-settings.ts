@@ -20,8 +20,8 @@ export function fetchSettings(config: AgentConfig['images']): Pick<FetchParts, '
 }
 
 /**
- * Returns the first of 65,536 user ids that guests do not use. These ids follow those of guests. If too few ids are
- * left there, the returned ids precede those of guests, but are far above the host's own ids.
+ * Returns the first of 65,536 user ids that guests do not use. These ids are above those of guests. If too few ids are
+ * left above, the returned ids are directly below those of guests, but still far above the host's own ids.
  */
 export function planFreeUserIds({ idmap_base: base, idmap_slots: slots }: AgentConfig['lxc']): number {
   const behind = base + slots * idRange

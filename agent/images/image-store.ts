@@ -74,7 +74,7 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** Last reported progress of each image. It reaches the journal and watchers only at intervals (`#writes`). */
+  /** Last reported progress of each image. The journal and watchers get the progress only at intervals (`#writes`). */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 

@@ -24,7 +24,7 @@ export const askedAbout = {
   files: ['etc/machine-id', 'var/lib/dbus/machine-id'],
 } as const
 
-/** Lines that must precede those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
+/** Lines that must precede the distribution's lines, because sshd uses the first value it finds (sshd_config(5)). */
 const sshdConfig = 'PermitRootLogin yes\nPasswordAuthentication yes\n'
 
 /** Makes network services ignore eth0, which the host configures. A DHCP client would remove the address of eth0. */

@@ -3,7 +3,7 @@ import type { IdMap } from '../host/disk/copy-tree.js'
 export const sourceKinds = ['lxd', 'incus', 'proxmox-ct', 'directory', 'archive'] as const
 export type SourceKind = (typeof sourceKinds)[number]
 
-/** Values that the operator sets, in place of those of the container. */
+/** Values from the operator that replace values of the container. */
 export interface ImportChoices {
   readonly name?: string | undefined
   readonly vcpu?: number | undefined

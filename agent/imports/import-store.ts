@@ -44,8 +44,8 @@ interface Row {
 const kept = 200
 
 /**
- * Stores the table `imports`. The removal of old rows is not reported: an older agent that uses the journal after a
- * rollback does not know this kind of change.
+ * Stores the table `imports`. The removal of old rows is not reported as a change, because older agents do not know
+ * this kind of change. An older agent uses the same journal if the agent is rolled back.
  */
 export class ImportStore {
   readonly #byId: Statement<[string], Row>

@@ -9,7 +9,7 @@ const gib = 1024 ** 3
 const usual = { vcpuMilli: 1000, ramMb: 1024 } as const
 /** Free space in bytes on a disk whose size is computed from the size of its files. */
 const spareBytes = gib
-/** Assumed ratio of the size of unpacked files to that of their archive. */
+/** Assumed ratio of the size of unpacked files to the size of their archive. */
 const unpackedRatio = 5
 const sshPort = 22
 
@@ -145,7 +145,7 @@ function clamp({ part, value, range: { min, max } }: Clamped, notes: ImportNote[
 
 type WireMapping = GuestSpec['portMappings'][number]
 
-/** Plans the mappings. Adds one for SSH if the container has none. Replaces a host port in use by a free one. */
+/** Plans the mappings. Adds a mapping for SSH if the container has none. Replaces host ports in use by free ports. */
 function planMappings(foreign: ForeignContainer, facts: ImportFacts, notes: ImportNote[]): WireMapping[] {
   const all = foreign.mappings.slice(0, ranges.portMappings.max)
   if (all.length < foreign.mappings.length)

@@ -39,7 +39,7 @@ export function planLxd(parsed: unknown): ForeignContainer | undefined {
   }
 }
 
-/** backup.yaml has the instance under `container`, newer versions of LXD under `instance`. */
+/** backup.yaml contains the instance under `container`, or under `instance` in newer versions of LXD. */
 function findInstance(parsed: unknown): Readonly<Record<string, unknown>> | undefined {
   if (!isRecord(parsed)) return undefined
   const inner = parsed['container'] ?? parsed['instance']
@@ -76,7 +76,7 @@ function planRefusal(
 
 const idmapKey = 'volatile.last_state.idmap'
 
-/** Reads the map of the ids on the disk. An empty map, or none, means that the ids on the disk are not shifted. */
+/** Reads the map of the ids on the disk. An empty or missing map means that the ids on the disk are not shifted. */
 function planIds(config: Values, notes: ImportNote[]): IdMap | 'invalid' | undefined {
   const text = config[idmapKey] ?? ''
   if (text === '') return undefined
@@ -125,7 +125,7 @@ function isIdmapEntry(value: unknown): value is IdmapEntry {
   return Hostid + Maprange <= maxId && Nsid + Maprange <= maxId
 }
 
-/** LXD lists a range twice if `raw.idmap` maps it for users and groups. The kernel refuses ranges that overlap. */
+/** Removes repeated ranges, which the kernel refuses. LXD repeats ranges that `raw.idmap` maps for users and groups. */
 function planRanges(entries: readonly IdmapEntry[]): IdRange[] {
   const ranges = entries.map(({ Hostid, Nsid, Maprange }) => ({ first: Hostid, shown: Nsid, count: Maprange }))
   return ranges.filter(({ first }, at) => ranges.findIndex((other) => other.first === first) === at)
@@ -266,7 +266,7 @@ const reasons: Readonly<Record<string, string>> = {
   none: '',
 }
 
-/** Returns the devices that a guest can have, too. Adds a note for all others. */
+/** Returns the devices that a guest can also have. Adds a note for each other device. */
 function planDevice(name: string, device: Values, notes: ImportNote[]): ('tun' | 'fuse')[] {
   const { type = '', path = '', source = path } = device
   if (isRoot(device)) return []

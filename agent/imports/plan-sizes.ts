@@ -3,7 +3,7 @@ const binary = { k: 1024, m: 1024 ** 2, g: 1024 ** 3, t: 1024 ** 4, p: 1024 ** 5
 
 /**
  * Parses a size of LXD, Incus or Proxmox: `10GiB` is binary and `10GB` is decimal.
- * @param short meaning of a unit of one letter such as `10G`: Proxmox means binary units
+ * @param short meaning of a unit of one letter such as `10G`; in Proxmox, it is binary
  * @returns bytes; undefined if the text is not a size that a number can hold exactly
  */
 export function parseSize(text: string, short: 'decimal' | 'binary' = 'decimal'): number | undefined {

@@ -37,7 +37,7 @@ export async function readContainer(request: ImportRequest, sandbox: ManifestSan
   return { foreign, path: root, isArchive: false }
 }
 
-/** Reads the manifest of an export. Other archives have none. All files are checked when the archive is unpacked. */
+/** Reads the manifest of an export. Other archives have no manifest. All files are checked when they are unpacked. */
 async function readArchive({ container }: ImportRequest, sandbox: ManifestSandbox): Promise<FoundContainer> {
   const path = await realpath(container).catch(() => undefined)
   if (path === undefined || !(await stat(path)).isFile()) throw notFound(container)
@@ -119,7 +119,7 @@ async function readConfig(path: string): Promise<unknown> {
   }
 }
 
-/** Finds a container's directory in the storage pools. Block device pools mount it only while the container runs. */
+/** Finds a container's directory in the storage pools. Pools on block devices mount it only for a running container. */
 async function findPooled(container: string, { pools }: LxdPlaces): Promise<string | undefined> {
   for (const directory of pools)
     for (const pool of await readdir(directory).catch(() => [])) {
@@ -169,7 +169,7 @@ async function findRoot(path: string | undefined): Promise<string> {
 }
 
 /**
- * Refuses a directory that is the root of a process: a running container could change its files during the copy.
+ * Refuses a directory that is the root of a process, because a running container could change its files meanwhile.
  * @throws {BerthError} `import_refused`
  */
 async function refuseRunning(root: string): Promise<void> {

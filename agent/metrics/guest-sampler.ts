@@ -160,7 +160,7 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Ignores kills if the process has no earlier sample, because such kills can be from before the agent's start.
+      // Ignores kills in the first sample of a process, because they can be from before the agent's start.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
       // The guest may just have ended. The agent notices this at its next comparison of the host with the journal.

@@ -25,7 +25,7 @@ import type { SharedRange } from './addresses/shared-pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
 /**
- * While no guest has an address: interval in ms at which the agent searches the host for addresses of an earlier agent.
+ * Interval in ms at which the agent, while no guest has an address, searches for addresses left by an earlier agent.
  */
 const emptyMs = 20_000
 
@@ -45,7 +45,7 @@ export class HostAddressBook implements AddressBook {
   readonly #contested: ContestedAddresses
   readonly #pools: AddressPools
   readonly #known = new KnownGuests()
-  /** While no guest has an address: decides when to search the host for addresses of an earlier agent. */
+  /** Decides when to search for addresses left by an earlier agent. Only used while no guest has an address. */
   readonly #drift = new Drift(emptyMs)
   readonly #mutex = new Mutex()
 

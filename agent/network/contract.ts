@@ -11,7 +11,7 @@ export interface GuestNetwork {
   readonly mac: string
   readonly ipv4: string
   readonly portMappings: readonly NatMapping[]
-  /** Public addresses, each mapped one-to-one to the guest. Connections that the guest opens use the first one. */
+  /** Public addresses, each mapped one-to-one to the guest. The first is the source of the guest's own connections. */
   readonly publicIpv4s: readonly string[]
   /** IPv6 addresses in canonical form (RFC 5952). */
   readonly ipv6Addresses: readonly string[]

@@ -6,7 +6,7 @@ export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads; 0: every read is full, for callers without a netlink watch */
+  /** @param everyMs longest time in ms between full reads; 0: every read is full, as needed without a netlink watch */
   constructor(private readonly everyMs: number) {}
 
   note(): void {

@@ -116,7 +116,7 @@ export class PortChoice {
 
   /**
    * Picks runs of adjacent ports from all free ports. A single run is found if it fits anywhere. Several runs are not
-   * always found: the first run can take the only place in which the second one would fit. The call then fails.
+   * always found, because the first run can take the only place that fits the second one. The call then fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })

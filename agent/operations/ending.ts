@@ -23,7 +23,7 @@ export function unreadableInput({ record }: JournaledOperation, why: string): Op
   return { status: 'failed', code: 'journal_damaged', message, undone: record.status === 'pending' }
 }
 
-/** Outcome of an operation that failed because of the engine or the journal instead of a step. */
+/** Outcome of an operation that failed because of an error in the engine or the journal, not in a step. */
 export function brokenOperation(error: unknown): OperationOutcome {
   return { status: 'failed', ...recordedError(error), undone: false }
 }

@@ -212,7 +212,7 @@ export class OperationEngine {
     const { changes } = this.options
     if (!this.#definitions.has(order.action))
       throw new Error(`this version of the agent does not know the operation ${order.action}`)
-    // The operation is queued after the commit. If an outer transaction were rolled back, the queue would keep it.
+    // The operation is queued after this commit. A rollback of an outer transaction would leave it in the queue.
     if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
       order.reserve?.()

@@ -45,7 +45,7 @@ export interface AgentTls {
   options(): TlsOptions
   /** Registers a listener that is called after `reload`, because the result of `options` may have changed. */
   onReplaced(listener: () => void): void
-  /** @throws {BerthError} `bad_certificate` if this is not a certificate of the gateway, or is not valid now */
+  /** @throws {BerthError} `bad_certificate` if the certificate does not belong to the gateway, or is not valid now */
   checkPeer(certificate: PeerCertificate | undefined): void
   /** Reads a ticket for a transfer to this host. @throws {BerthError} `bad_certificate` */
   readTicket(certificate: PeerCertificate | undefined): TransferTicket
@@ -100,7 +100,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
 }
 
-/** True if the host id differs, or if no CA is the same (another fleet). A rotation never replaces all CAs at once. */
+/** True if the host id differs, or if all CAs differ (another fleet). A rotation never replaces all CAs at once. */
 function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || !before.authorities.some((pem) => after.authorities.includes(pem))
 }

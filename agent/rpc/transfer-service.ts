@@ -40,7 +40,7 @@ export function createTransferService(parts: ReceiverParts): TransferService {
   }
 }
 
-/** Interval in ms of keep-alives, and of checks whether the guest is still expected. */
+/** Interval in ms of keep-alives, and of checks whether this host still expects the guest. */
 const checkMs = 10_000
 
 /**

@@ -58,7 +58,7 @@ class Watcher extends EventEmitter {
     this.changes.transaction(() => this.changes.record('template', id, true))
   }
 
-  /** Makes the watcher read again. */
+  /** Simulates that the slow watcher has read everything that was written. */
   drain(): void {
     this.isSlow = false
     this.emit('drain')

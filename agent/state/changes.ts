@@ -32,7 +32,7 @@ export class Changes {
   #revision: number
   #open = false
   #pending: Change[] = []
-  /** Committed changes that listeners were not notified of yet. */
+  /** Committed changes that `#tell` still has to pass to the listeners. */
   #told: Change[] = []
   #telling = false
   readonly #listeners = new Set<(change: Change) => void>()

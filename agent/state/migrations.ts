@@ -207,6 +207,6 @@ export const migrations: readonly string[] = [
 /**
  * After the rollback of an upgrade, an older agent finds a journal of this version. The older agent can use the journal
  * if its own journal version is at least this number. A migration that changes or removes anything must raise the
- * number: docs/design/delivery.md.
+ * number (see docs/design/delivery.md).
  */
 export const readableSince = 11

@@ -131,7 +131,7 @@ export class Bounds {
   }
 }
 
-/** Takes the group's id from the first 48 bits of the uuid, so that it need not be stored. These bits are random. */
+/** Returns the low bits of the group's id: the first 48 bits of the guest's uuid, which are random. */
 function lowBitsOf(guest: string): bigint {
   return BigInt(`0x${guest.replaceAll('-', '').slice(0, 12)}`)
 }

@@ -39,7 +39,7 @@ export class DiskTransfers {
   }
 
   /**
-   * Makes a received snapshot durable, and counts it towards the guest's disk limit.
+   * Makes a received snapshot durable. With simple quotas, also counts it towards the guest's disk limit.
    * @throws {BerthError} `bad_stream` if the stream did not contain exactly this snapshot
    */
   async confirm(guest: string, id: string): Promise<void> {

@@ -3,7 +3,7 @@ import { lstat, readdir, rename } from 'node:fs/promises'
 
 /** Inode number of each subvolume's root directory. No other directory has this number (BTRFS_FIRST_FREE_OBJECTID). */
 const subvolumeInode = 256
-/** Longest path of a directory that is searched. It leaves room for one more name below PATH_MAX. */
+/** Longest path in bytes of a directory that is searched. It leaves room for one more name below PATH_MAX. */
 const maxPathBytes = 3000
 
 /**

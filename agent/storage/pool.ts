@@ -32,7 +32,7 @@ export interface PoolCapacity {
   readonly usedBytes: number
 }
 
-/** Minimum size of a loop file. No guest fits into less. */
+/** Minimum size of a loop file in bytes. A smaller file has no space for a guest. */
 const minLoopBytes = 1024 ** 3
 const mountOptions = ['noatime', 'discard=async'] // discard: space freed in the pool is also freed in the loop file
 

@@ -150,7 +150,7 @@ async function moveSubvolume(path: string | Buffer, target: string): Promise<voi
   }
 }
 
-/** Opens the directory and names it by its descriptor, because guests can choose names that no argument can contain. */
+/** Makes a subvolume writable by its path in /proc, because guests can choose names that no argument can contain. */
 async function makeWritable(path: string | Buffer): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
   const directory: FileHandle = await open(path, flags)

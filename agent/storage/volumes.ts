@@ -112,7 +112,7 @@ export class Volumes extends VolumePlaces {
   /**
    * Replaces the guest's volume with the prepared one and moves the old one to the trash. The exchange is atomic and
    * synced: if the agent or the power fails, the guest has either the old or the new volume. The guest must be stopped.
-   * @returns `done` if an earlier call exchanged the volumes; `nothing` if no volume is prepared
+   * @returns `exchanged`; `done` if an earlier call exchanged the volumes; `nothing` if no volume is prepared
    */
   async exchange(guest: string): Promise<ExchangeResult> {
     return this.#working(guest, `replace the disk of the guest ${guest}`, async () => {
@@ -247,7 +247,7 @@ export class Volumes extends VolumePlaces {
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
-  /** Creates a subvolume. @returns false if it exists: the last command of a killed agent may have created it */
+  /** Creates a subvolume. @returns false if it exists, for example because a killed agent had created it */
   async #make(
     guest: string,
     name: string,

@@ -26,7 +26,7 @@ export interface SwapChange {
   readonly to: SwapSetting
 }
 
-/** Returns the active file, otherwise one that a boot activates, otherwise any file; among equals, the largest. */
+/** Prefers the active file, then a file that a boot activates, then any file. Among equals, returns the largest. */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]

@@ -85,7 +85,7 @@ export class SwapFiles implements HostSwap {
 
   readMemory = readMemory
 
-  /** Returns the deepest directory on the swap file's path that exists. */
+  /** Returns the deepest existing directory on the swap file's path. */
   async #readAncestor(): Promise<string> {
     let directory = dirname(this.#file)
     while (!(await exists(directory))) directory = dirname(directory)
@@ -142,7 +142,7 @@ export class SwapFiles implements HostSwap {
     if ((await isOwn(path)) && (await this.#findArea(slot, await readSwaps()))) await swapOff(path, signal)
   }
 
-  /** Finds the file among the swap areas that the kernel uses. Resolves its links, because the kernel does so, too. */
+  /** Finds the file among the kernel's swap areas. Resolves links in the file's path, because the kernel does, too. */
   async #findArea(slot: SwapSlot, areas: readonly SwapArea[]): Promise<SwapArea | undefined> {
     const real = await realpath(this.pathOf(slot)).catch(absent)
     return areas.find(({ path }) => path === real)

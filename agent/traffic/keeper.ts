@@ -16,7 +16,7 @@ import { TrafficStore } from './traffic-store.js'
 /** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** While no guest has a quota: number of timer ticks in a row that do not read the counters. */
+/** Number of consecutive timer ticks that do not read the counters while no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -260,14 +260,14 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 }
 
-/** Time and counters that are read once and used for all guests. `counted`: the counters could be read. */
+/** Time and counters that are read once and used for all guests. `counted`: true if the counters could be read. */
 interface Look {
   readonly nowMs: number
   readonly counted: boolean
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns uuids of guests that are not stopped. A stopped guest's counters can grow, although it gets no packets. */
+/** Returns uuids of guests that are not stopped. `planCount` must ignore received bytes counted for stopped guests. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }

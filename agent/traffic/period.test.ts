@@ -30,7 +30,7 @@ describe('a traffic period', () => {
     // Daylight saving time begins or ends within the next months. Periods still end at local midnight.
     ['2026-03-29 03:30:00', 1, 'Europe/Berlin', '2026-03-01', '2026-04-01 00:00:00'],
     ['2026-10-25 02:30:00', 25, 'Europe/Berlin', '2026-10-25', '2026-11-25 00:00:00'],
-    // In zones west and east of UTC, the month begins at other instants.
+    // The month begins later than in UTC in a zone west of it, and earlier in a zone east of it.
     ['2026-11-30 23:59:59', 1, 'America/New_York', '2026-11-01', '2026-12-01 00:00:00'],
     ['2026-12-01 00:00:00', 1, 'Pacific/Kiritimati', '2026-12-01', '2027-01-01 00:00:00'],
   ] as const)

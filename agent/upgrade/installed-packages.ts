@@ -23,7 +23,7 @@ export class InstalledPackages implements AgentPackages {
   constructor(private readonly runDir: string) {}
 
   isSupported(): boolean {
-    // False on a gateway's own host: the operator upgrades the packages of the gateway and the agent together.
+    // False on a gateway's own host, because the operator upgrades the packages of gateway and agent together.
     return existsSync(script) && existsSync(join(packages, 'InRelease')) && !existsSync('/usr/lib/berth/gateway')
   }
 

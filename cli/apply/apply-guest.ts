@@ -15,7 +15,7 @@ import { createRequest, guestRequests } from './plan-requests.js'
 import type { WantedItem } from './plan-wanted.js'
 import { readGuestState, type GuestState } from './read-present.js'
 
-/* Makes guests match a fleet file. Each step reads the guest again, because a run can be interrupted at any point. */
+/* This module makes guests match a fleet file. Each step reads the guest again, because runs can be interrupted. */
 
 export interface ApplyContext {
   readonly client: BerthClient

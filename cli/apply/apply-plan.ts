@@ -8,7 +8,7 @@ import type { CurrentItem } from './plan-current.js'
 import { changeRequest, createRequest } from './plan-requests.js'
 import { parallelRequests, readPresent } from './read-present.js'
 
-/* Carries out a plan. A failed change does not stop the others. */
+/* This module carries out a plan. A failed change does not stop the other changes. */
 
 export interface Progress {
   /** Shows the progress of the run. */

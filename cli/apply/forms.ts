@@ -4,7 +4,7 @@ import { parseCidrOrAddress } from '../../shared/addresses.js'
 import { BerthError } from '../../shared/errors.js'
 import { isRecord } from '../output/table.js'
 
-/* Forms of values in a fleet file. The canonical value of a field is the value that the API shows for it. */
+/* A form converts values between a fleet file and the API. A field's canonical value is the value in the API. */
 
 export type Path = readonly (string | number)[]
 

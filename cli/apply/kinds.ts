@@ -23,8 +23,8 @@ import { firewall, placement } from './network-forms.js'
 /* The kinds of objects in a fleet file, and their fields. */
 
 /**
- * How a field is changed. `initial`: the field is only used for a new guest. `fixed`: it cannot be changed. `item`: the
- * request that changes the object contains it. All other values name the request that changes this setting of a guest.
+ * How a field is changed. `initial`: the field is only used for a new guest. `fixed`: the field cannot be changed.
+ * `item`: the request that changes the object contains the field. Other values name the request for a guest's setting.
  */
 export type ChangeKind = 'initial' | 'fixed' | 'item' | GuestSetting
 export type GuestSetting = 'limits' | 'labels' | 'expiry' | 'traffic' | 'snapshots' | 'devices' | 'ports' | 'firewall'

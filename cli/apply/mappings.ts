@@ -159,7 +159,7 @@ export function compareMappings(wanted: readonly Mapping[], current: readonly Ma
   }
 }
 
-/** Sorts mappings with a host port first: each fits only one present mapping. Then sorts by known descriptions. */
+/** Puts mappings with a host port first, as each fits only one present mapping. Known descriptions precede new ones. */
 function bestFirst(wanted: readonly Mapping[], current: readonly Mapping[]): Mapping[] {
   const score = (mapping: Mapping): number =>
     (mapping.hostPort === 0 ? 2 : 0) + (current.some(({ description }) => description === mapping.description) ? 0 : 1)

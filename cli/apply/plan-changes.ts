@@ -4,7 +4,7 @@ import type { CurrentItem } from './plan-current.js'
 import { planReferences } from './plan-references.js'
 import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
 
-/* Compares the wanted objects with the present ones. */
+/* This module compares the wanted objects with the present ones. */
 
 export type Change = Creation | Alteration | Deletion
 

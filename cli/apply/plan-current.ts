@@ -50,7 +50,7 @@ function valueOf({ noun }: Kind, field: Field, { row, names }: NamedRow): [strin
   return [[field.name, field.form.read ? field.form.read(value) : value]]
 }
 
-/** Returns names of guests, or UUIDs of deleted ones. An empty list would allow an API key access to all guests. */
+/** Returns guests' names. Keeps UUIDs of deleted guests, because an empty list would mean all guests. */
 function namesOf(uuids: readonly string[], { guests }: NamesOfIds): string[] {
   return sortedSet(uuids.map((uuid) => guests.get(uuid) ?? uuid))
 }

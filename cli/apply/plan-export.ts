@@ -3,7 +3,7 @@ import { defaultSet, isMark } from './marks.js'
 import { kinds, nameKey } from './kinds.js'
 import type { CurrentItem } from './plan-current.js'
 
-/* Converts the state of a fleet to a fleet file. */
+/* This module converts the state of a fleet to a fleet file. */
 
 export interface Exported {
   /** Content of the file: sections by their names. */

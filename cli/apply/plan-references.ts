@@ -1,7 +1,7 @@
 import type { CurrentItem } from './plan-current.js'
 import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
 
-/* Checks that each guest or host named in a file exists in the file or in the fleet. */
+/* This module checks that each guest or host named in a file exists in the file or in the fleet. */
 
 interface Known {
   readonly items: readonly CurrentItem[]

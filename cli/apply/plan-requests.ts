@@ -6,7 +6,7 @@ import { differingFields, type Alteration } from './plan-changes.js'
 import type { CurrentItem, NamesOfIds } from './plan-current.js'
 import type { WantedItem } from './plan-wanted.js'
 
-/* Converts changes to requests. */
+/* This module converts changes to requests. */
 
 type ItemRequest = Pick<ClientRequest, 'method' | 'path' | 'body'>
 

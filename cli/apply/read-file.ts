@@ -3,7 +3,7 @@ import { usageError } from '../errors.js'
 import type { Path } from './forms.js'
 import type { Problem } from './plan-wanted.js'
 
-/* Reads a fleet file and finds the positions of its values. */
+/* This module reads a fleet file and finds the positions of its values. */
 
 export interface FleetFile {
   /** The value of each YAML document. */

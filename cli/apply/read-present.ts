@@ -5,7 +5,7 @@ import type { Row } from '../output/table.js'
 import { kindOf, kinds, type Kind } from './kinds.js'
 import { currentItem, type CurrentItem, type NamesOfIds } from './plan-current.js'
 
-/* Reads the state of a fleet through the API. */
+/* This module reads the state of a fleet through the API. */
 
 type Sender = Pick<BerthClient, 'send'>
 

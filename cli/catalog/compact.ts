@@ -4,7 +4,7 @@ import { exampleOf } from './examples.js'
 import { collectionsOf, planName } from './plan-names.js'
 import { wordingOf, type WordingContext } from './wording.js'
 
-/* Converts the OpenAPI document to the operations that the program needs. */
+/* This module converts the OpenAPI document to the operations that the program needs. */
 
 interface Parameter {
   readonly name: string

@@ -1,6 +1,6 @@
 import { commandOf, type Flag, type Operation, type SizeUnit } from './operation.js'
 
-/* Builds the example of a command from the example in the OpenAPI document. */
+/* This module builds the example of a command from the example in the OpenAPI document. */
 
 type Source = Omit<Operation, 'example'> & { readonly exampleBody?: unknown }
 

@@ -1,4 +1,4 @@
-/* The operations of the API as commands. The build writes them to a file that replaces the OpenAPI document. */
+/* These types describe the API's operations. The build writes the operations to a file, for use by the program. */
 
 export type FlagType = 'text' | 'whole' | 'number' | 'switch' | 'size' | 'object'
 

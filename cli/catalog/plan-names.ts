@@ -1,4 +1,4 @@
-/* Derives the names of commands from the paths and ids of operations. */
+/* This module derives the names of commands from the paths and ids of operations. */
 
 export interface NamedOperation {
   readonly method: string

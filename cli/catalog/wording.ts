@@ -1,4 +1,4 @@
-/* Converts texts of the API to texts of the command line, which say "guest" and "customer" like the panel. */
+/* This module converts texts of the API for the command line, which says "guest" and "customer" like the panel. */
 
 export interface WordingContext {
   /** Commands by operation, such as `GET /containers`. */

@@ -11,7 +11,7 @@ import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../se
 import type { Surroundings } from '../surroundings.js'
 import { waitForTasks } from '../tasks/wait.js'
 
-/* Runs the command of an operation. */
+/* This module runs the command of an API operation. */
 
 export interface OperationRun {
   readonly operation: Operation

@@ -37,7 +37,7 @@ export async function runRun(run: RunRun): Promise<void> {
   process.exit(code)
 }
 
-/** Ends this program as after SIGPIPE when nobody reads its output any more. The guest's program then ends, too. */
+/** Ends this program with SIGPIPE's exit code when nobody reads its output any more. The guest's program also ends. */
 function endWithReader(stream: WriteStream): void {
   stream.removeAllListeners('error')
   stream.on('error', () => process.exit(endedByPipe))

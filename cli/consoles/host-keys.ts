@@ -7,13 +7,13 @@ import type { Session } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 import { noInput, runProgram } from './program.js'
 
-/* SSH host keys of containers, which the program reads through the console of the gateway and stores for ssh. */
+/* This module reads the SSH host keys of containers through the gateway's console, and stores them for ssh. */
 
 const maxBytes = 64 * 1024
 const timeoutMs = 15_000
 const keyForm = /^((?:ssh|ecdsa)-[\w-]+ [A-Za-z0-9+/]+=*)(?: |$)/
 
-/** The file with known host keys. In it, a guest has a name made from its UUID, because ports and addresses change. */
+/** The file with known host keys. It names a guest by its UUID, because ports and addresses change. */
 export class HostKeys {
   readonly path: string
   readonly alias: string
@@ -57,7 +57,7 @@ export class HostKeys {
   }
 }
 
-/** True if the guest had keys and now has only other keys. Then ssh, which knew the former keys, refused to connect. */
+/** True if the guest had keys and now has only others. Then ssh, which knew only the former keys, did not connect. */
 export const areReplaced = (before: readonly string[], after: readonly string[]): boolean =>
   before.length > 0 && after.length > 0 && !after.some((key) => before.includes(key))
 
@@ -65,7 +65,7 @@ export const areReplaced = (before: readonly string[], after: readonly string[])
 export const parseHostKeys = (text: string): string[] =>
   text.split('\n').flatMap((line) => keyForm.exec(line)?.[1] ?? [])
 
-/** Returns the public host keys in the files of a guest. Makes only one attempt, even if too many programs run. */
+/** Returns the public host keys in a guest's files. Makes only one attempt, even if the gateway is overloaded. */
 async function readKeyFiles({ client, names }: Session, guest: string): Promise<string> {
   const once = new BerthClient({ ...client.connection, attempts: 1, connectAttempts: 1 })
   const parts: Buffer[] = []

@@ -23,9 +23,9 @@ const ackEveryBytes = 64 * 1024
 const normalClosure = 1000
 const frameTooLong = 1009
 const lostConnection = 1006
-/** Default time for which the gateway keeps a terminal after its connection was lost. */
+/** Default time in ms for which the gateway keeps a terminal after its connection was lost. */
 const keepMs = 120_000
-/** Interruptions shorter than this time in ms are not reported: a message would spoil the screen of a program. */
+/** Interruptions shorter than this time in ms are not reported, because a message would spoil a program's screen. */
 const reportMs = 2000
 const pausesMs = [200, 400, 800, 1200, 2000]
 /** Time in ms without data after which a connection counts as lost. The gateway sends a ping every 25 s. */

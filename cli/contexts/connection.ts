@@ -4,7 +4,7 @@ import { CliError, exitCodes, usageError } from '../errors.js'
 import type { Surroundings } from '../surroundings.js'
 import { configFile, readContexts, type Contexts } from './config-file.js'
 
-/* Finds out to which gateway a command sends its requests. */
+/* This module finds out to which gateway a command sends its requests. */
 
 export const adminKeyFile = '/etc/berth/admin.key'
 const gatewayConfigFile = '/etc/berth/gateway.yaml'
@@ -51,7 +51,7 @@ export function parseUrl(text: string): string {
   return `${url.origin}${url.pathname}`.replace(/(\/api(\/v1)?)?\/*$/, '')
 }
 
-/** Returns the gateway of this machine, but only for root: no other user can read the file with its first key. */
+/** Returns the gateway of this machine, but only for root. Other users cannot read the file with the first key. */
 async function findLocal({ isRoot }: Surroundings): Promise<Connection | undefined> {
   const key = isRoot ? readText(adminKeyFile)?.trim() : undefined
   return key ? { url: await localUrl(readText(gatewayConfigFile)), key } : undefined

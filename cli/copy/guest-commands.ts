@@ -15,7 +15,7 @@ else case $1 in */) exit ${ends.noParent} ;; esac
   cd -- "$2" && echo n
 fi && exec tar -x -o -f -`
 
-/** Writes an archive. If the requested path is a link, tar follows it. But with `-r`, a link to a file stays a link. */
+/** Writes an archive. Follows the requested path if it is a link; with `-r`, only if it is a link to a directory. */
 const downloadScript = `[ -e "$1" ] || [ -L "$1" ] || exit ${ends.missing}
 cd -- "$2" || exit
 if [ "$4" = r ]; then

@@ -54,8 +54,8 @@ function namesBelow(path: string, { name, isRecursive }: Requested): string[] | 
 }
 
 /**
- * A link must lead to a place in the copied directory. In the target of a link, `..` is only allowed at the
- * beginning. After a name, `..` would have no certain meaning, because the name could be another link.
+ * A link must lead to a place in the copied directory. The target of a link may contain `..` only at its beginning. A
+ * later `..` could lead anywhere, because the name before it could be another link.
  */
 function planLink(path: readonly string[], to: string): EntryStep {
   const names = to.split('/')

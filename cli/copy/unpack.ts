@@ -54,7 +54,7 @@ export class Unpacker {
     await Promise.race([ready, this.#failed])
   }
 
-  /** Refuses a compressed archive: the parser would decompress it without a size limit. @throws {CliError} `failed` */
+  /** Refuses a compressed archive, because the parser decompresses without a size limit. @throws {CliError} `failed` */
   #refuseCompressed(bytes: Buffer): void {
     if (this.#head.length >= 4) return
     this.#head = Buffer.concat([this.#head, bytes.subarray(0, 4)])

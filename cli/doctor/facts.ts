@@ -1,4 +1,4 @@
-/* The parts of answers of the API from which problems are derived. Times have the form YYYY-MM-DD HH:MM:SS. */
+/* These types describe API answers from which problems are derived. Times have the form YYYY-MM-DD HH:MM:SS. */
 
 export interface HostFact {
   readonly id: string

@@ -1,6 +1,6 @@
 import type { AuthorityFact, FleetFacts, GatewayFact, HostFact, HostUsageFact, SslFact, TaskFact } from './facts.js'
 
-/* Derives the problems of a fleet from the answers of the API. */
+/* This module derives the problems of a fleet from the answers of the API. */
 
 export interface Problem {
   /** Stable word for scripts. */

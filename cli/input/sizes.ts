@@ -1,7 +1,7 @@
 import { usageError } from '../errors.js'
 import type { SizeUnit } from '../catalog/operation.js'
 
-/** Bytes of each unit of fields. Traffic is counted in decimal units, and all other sizes in binary units. */
+/** Number of bytes in each unit. Fields for traffic use decimal units, and all other fields use binary units. */
 const bytesOf: Readonly<Record<SizeUnit, number>> = { B: 1, MiB: 2 ** 20, GiB: 2 ** 30, GB: 10 ** 9 }
 const powers = ['', 'k', 'm', 'g', 't']
 

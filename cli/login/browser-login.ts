@@ -7,7 +7,7 @@ import { openClient } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 import { openBrowser } from './open-browser.js'
 
-/* Login through the panel, like the device authorization of RFC 8628. */
+/* This module logs in through the panel, like the device authorization of RFC 8628. */
 
 export interface BrowserLogin {
   /** URL of the gateway, and its certificate. */

@@ -5,7 +5,7 @@ import { createProgram } from '../program.js'
 import type { Surroundings } from '../surroundings.js'
 import type { Choice, Level } from '../completion/plan-completion.js'
 
-/* Derives the data of the completion from the commands when the product is built: creating all commands takes long. */
+/* The build derives the completion's data from the commands, because creating all commands takes long. */
 
 export function completionTree(operations: readonly Operation[]): Level {
   const words = operations.map(({ noun }) => noun)

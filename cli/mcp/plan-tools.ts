@@ -3,7 +3,7 @@ import { commandOf, type Argument, type Operation } from '../catalog/operation.j
 import { isReading, needsConfirmation } from './plan-danger.js'
 import { fullSchema, type JsonSchema } from './plan-schema.js'
 
-/* Converts the operations of the API to tools for assistants. */
+/* This module converts the operations of the API to tools for assistants. */
 
 export interface Tool {
   readonly name: string

@@ -9,7 +9,7 @@ import type { Session } from '../session.js'
 import { callTool, type CallContext, type Content } from './tool-call.js'
 import type { Tool } from './plan-tools.js'
 
-/* Offers tools over the standard input and output, as the Model Context Protocol describes. */
+/* This module offers tools over the standard input and output, as the Model Context Protocol describes. */
 
 const instructions =
   'Tools for a fleet of Berth: hosts, guests (LXC containers and virtual machines), customers and their settings. ' +

@@ -7,7 +7,7 @@ import { readGuest } from '../names/guest.js'
 import type { Session } from '../session.js'
 import { confirmField, type Tool } from './plan-tools.js'
 
-/* Carries out the call of a tool. */
+/* This module carries out the call of a tool. */
 
 export type Arguments = Readonly<Record<string, unknown>>
 

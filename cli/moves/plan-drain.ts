@@ -1,6 +1,6 @@
 import type { Row } from '../output/table.js'
 
-/* Texts about the drain of a host, from its state in the API. */
+/* This module creates texts about the drain of a host, from the drain's state in the API. */
 
 export interface DrainedGuest {
   readonly container_uuid: string

@@ -1,4 +1,4 @@
-/* Texts about the move of a guest, from the plan of the API. */
+/* This module creates texts about the move of a guest, from the plan that the API returns. */
 
 interface Change {
   readonly from: string

@@ -3,7 +3,7 @@ import { RefusedError, type BerthClient } from '../../client/index.js'
 import { CliError, exitCodes } from '../errors.js'
 import { matchName, type Candidate } from './plan-match.js'
 
-/* Converts names and beginnings of UUIDs to the ids that the API expects. */
+/* This module converts names and beginnings of UUIDs to the ids that the API expects. */
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -25,8 +25,8 @@ export class Names {
   }
 
   /**
-   * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the text is the id, UUID or
-   * name of a guest. The answer 404 is then about another object of the request, because the API knows the guest.
+   * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the guests cannot be listed.
+   * Also returns undefined if a guest has this id, UUID or name, because the 404 was then about another object.
    * @throws {CliError} `notFound`, with similar names
    */
   async correct(text: string): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-/* Finds the object that a text names, or similar names. */
+/* This module finds the object that a text names. If no object has this name, it finds similar names. */
 
 export interface Candidate {
   readonly id: string

@@ -1,4 +1,4 @@
-/** Removes control characters, except line breaks and tabs, from texts of guests: they could change the terminal. */
+/** Removes control characters from guests' texts, as they could change the terminal. Keeps line breaks and tabs. */
 export const withoutControls = (text: string): string => text.replace(/[^\P{Cc}\r\n\t]/gu, '')
 
 /** Returns a function that removes control characters from parts of a text. A part may end within a character. */

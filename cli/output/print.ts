@@ -5,7 +5,7 @@ import { withoutControls } from './controls.js'
 import { filterWithJq } from './jq.js'
 import { padTo } from './width.js'
 
-/* Formats the results of commands. */
+/* This module formats the results of commands. */
 
 export const outputForms = ['table', 'json', 'yaml', 'csv'] as const
 export type OutputForm = (typeof outputForms)[number]

@@ -2,7 +2,7 @@ import { nameOfTask, TaskFailedError, TimeoutError, type BerthClient, type Task 
 import { CliError, exitCodes } from '../errors.js'
 
 export interface FollowOptions {
-  /** Longest time to wait; undefined: no limit. */
+  /** Longest time in ms to wait; undefined: no limit. */
   readonly timeoutMs: number | undefined
   nowMs(): number
   /** Shows the progress. Undefined: removes the shown progress. */

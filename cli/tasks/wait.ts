@@ -4,7 +4,7 @@ import { cutTo, printable } from '../output/width.js'
 import type { Surroundings } from '../surroundings.js'
 import { followHint, followTasks, type FollowOptions } from './follow.js'
 
-/* Waits for tasks and shows a line with their progress. Ctrl-C ends only the wait: the tasks continue. */
+/* This module waits for tasks and shows their progress. Ctrl-C ends only the wait; the tasks continue. */
 
 export interface WaitOptions {
   readonly timeoutMs: number | undefined

@@ -3,7 +3,7 @@ import { sizeText } from '../output/sizes.js'
 import { cutTo, printable } from '../output/width.js'
 import type { FleetUsage, GuestUsage, HostUsage } from './usage.js'
 
-/* Derives tables and screens from the usage of the fleet. */
+/* This module derives tables and screens from the usage of the fleet. */
 
 const hostColumns = ['host', 'status', 'cpu_%', 'memory', 'memory_%', 'disk', 'disk_%', 'guests']
 const guestColumns = ['id', 'guest', 'cpu_%', 'memory', 'disk', 'traffic']

@@ -1,6 +1,6 @@
 import { wordingOf } from '../catalog/wording.js'
 
-/* Turns the result of the API's connection check into text for the terminal. */
+/* This module turns the result of the API's connection check into text for the terminal. */
 
 export interface Diagnosis {
   readonly reachable: boolean

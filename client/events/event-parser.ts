@@ -1,4 +1,4 @@
-/* Parses server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
+/* This module parses server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
 
 export interface StreamEvent {
   readonly id: string

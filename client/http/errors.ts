@@ -36,7 +36,7 @@ export class UnreachableError extends Error {
 
   constructor(
     message: string,
-    /** Code of Node.js, such as `ECONNREFUSED`; empty: none. */
+    /** Error code of Node.js, such as `ECONNREFUSED`; empty: the error has no code. */
     readonly code: string,
     /** True if the gateway has possibly received the request. */
     readonly wasSent: boolean,

@@ -51,8 +51,8 @@ export function exchange(
 }
 
 /**
- * Returns the function of Node.js that sends a request. It does not import `node:http`: in Node.js 24, such an import
- * in an ES module also loads undici, which takes 60 ms of processor time.
+ * Returns the function of Node.js that sends a request. Does not import `node:http`, because such an import in an ES
+ * module also loads undici in Node.js 24, which takes 60 ms of processor time.
  */
 function requestFunction({ protocol }: URL): typeof import('node:http').request {
   return process.getBuiltinModule(protocol === 'https:' ? 'node:https' : 'node:http').request

@@ -1,6 +1,6 @@
 import { RefusedError, UnreachableError } from './errors.js'
 
-/* Decides whether a failed request is sent again. */
+/* This module decides whether a failed request is sent again. */
 
 export interface RetryLimits {
   /** Maximum number of times that a request is sent. */
@@ -21,7 +21,7 @@ export interface FailedAttempt {
 }
 
 const firstPauseMs = 500
-/** Error codes of requests that are not repeated: an offline host can need days to come online. */
+/** Error codes of requests that are not repeated, because an offline host can need days to come online. */
 const notRepeated = new Set(['host_offline'])
 
 /** Returns the time in ms after which the request is sent again; undefined: it is not sent again. */
@@ -42,7 +42,7 @@ function mayRepeat(failed: FailedAttempt): boolean {
   return isIdempotent(failed) && (error.status === 503 || isFirstAttemptRunning(failed)) && !notRepeated.has(error.code)
 }
 
-/** POST has an Idempotency-Key. A second DELETE gets 404, and a second PATCH can change more, so both are excluded. */
+/** True if a repetition is safe. POST has an Idempotency-Key. A second DELETE gets 404; a second PATCH can do more. */
 function isIdempotent({ method, isConditional }: FailedAttempt): boolean {
   return method === 'GET' || method === 'POST' || (method === 'PUT' && !isConditional)
 }

@@ -5,11 +5,11 @@ import { exchange } from './exchange.js'
 import { planRetry, type RetryLimits } from './plan-retry.js'
 import { parseRefusal } from './refusal.js'
 
-/** Maximum size of an answer with an error. The rest of a longer one is not read. */
+/** Maximum size in bytes of an error answer. The rest of a longer answer is not read. */
 const maxRefusalBytes = 1024 * 1024
 
 export interface SenderOptions extends RetryLimits {
-  /** Maximum size of an answer that is read as a whole. */
+  /** Maximum size in bytes of an answer that is read as a whole. */
   readonly maxAnswerBytes: number
   /** Called before a failed request is sent again. */
   readonly onRetry: (error: Error, delayMs: number) => void

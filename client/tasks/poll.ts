@@ -7,7 +7,7 @@ export interface PollOptions<T> {
   isEnded(state: T): boolean
   /** Called with each state that is not final. */
   show(state: T): void
-  /** Longest time to wait; Infinity: no limit. */
+  /** Longest time in ms to wait; Infinity: no limit. */
   readonly timeoutMs: number
   /** Returns the error to throw if the time is over. */
   timedOut(): Error

@@ -1,7 +1,7 @@
 import type { paths } from '../schema.gen.js'
 import type { RequestOptions } from '../http/connection.js'
 
-/* Types of requests and answers, derived from the OpenAPI document. */
+/* This module derives the types of requests and answers from the OpenAPI document. */
 
 type Methods = 'get' | 'post' | 'put' | 'patch' | 'delete'
 export type Method = Uppercase<Methods>

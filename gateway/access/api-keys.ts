@@ -70,7 +70,7 @@ export class ApiKeys {
     this.#removedListeners.add(listener)
   }
 
-  /** Lists keys in the order of their creation. A caller restricted to containers sees only keys that it may manage. */
+  /** Lists keys by creation time. A caller restricted to some containers sees only keys that it may manage. */
   async list(callerId: number): Promise<ListedKey[]> {
     const [keys, uses] = await Promise.all([this.#readAll(), this.options.usage.readAll()])
     return [...keys.values()]
@@ -112,7 +112,7 @@ export class ApiKeys {
     return { ...grant, id, name: fields.name, createdAtMs: Date.now(), parentId: callerId, ...login }
   }
 
-  /** Returns the key that a request created, only once. `undefined`: it was taken before, deleted or never created. */
+  /** Returns the key that a request created, only once. `undefined`: the key was taken, deleted or never created. */
   async takeMade(operationId: string): Promise<CreatedKey | undefined> {
     return this.options.store.run('take a created API key', async (client) => {
       const made = await this.#made.take(client, operationId)
@@ -129,7 +129,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** Returns the key that an earlier attempt created. Fails if this key was deleted: the client could not use it. */
+  /** Returns the key that an earlier attempt created. Fails if it was deleted, because the client could not use it. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))

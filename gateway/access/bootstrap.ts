@@ -9,10 +9,10 @@ import { insertKey, keyNames } from './key-store.js'
 import { everything } from './scopes.js'
 
 /*
- * The first administrator's key. `init` writes the key to a file for the administrator, and its digest to a file in
- * state_dir. The gateway imports the digest once for each store. The gateway keeps the file with the digest, so that
- * the key works again after a loss of the store. When an administrator deletes the key, the file with the digest is
- * removed.
+ * This module handles the first administrator's key. `init` writes the key to a file for the administrator, and the
+ * key's digest to a file in state_dir. The gateway imports the digest once for each store. It keeps the digest file, so
+ * that the key works again after a loss of the store. When an administrator deletes the key, the gateway removes the
+ * digest file.
  */
 
 interface AdminKeyFile {

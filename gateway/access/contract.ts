@@ -69,7 +69,7 @@ export interface AuditOutcome {
   readonly target: string
   /** Details of the outcome for administrators. They contain no secrets. */
   readonly detail: string
-  /** Uuid of the affected container. Callers restricted to containers see only entries about their containers. */
+  /** Uuid of the affected container. Callers restricted to some containers see only entries about these containers. */
   readonly containerUuid?: string | undefined
 }
 

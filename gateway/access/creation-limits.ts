@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota towards which the objects of a creator count. */
 export interface CreationShare {
   /**
-   * `ref` of the caller that has the quota: the oldest creator that is restricted to containers, or else the oldest
-   * limited creator. This creator can be the caller itself. "": the quota of all unlimited callers.
+   * `ref` of the caller that has the quota. It is the first caller restricted to containers in the chain from the first
+   * creator to the caller, or else the first limited one. "": the quota of all unlimited callers.
    */
   readonly share: string
   readonly isBound: boolean

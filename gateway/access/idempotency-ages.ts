@@ -44,7 +44,7 @@ export class IdempotencyAges {
       }
   }
 
-  /** Number of records of each caller, not counting expired ones. */
+  /** Deletes the times of expired records. Returns the number of the other records for each caller. */
   async #shares(client: StoreClient, oldestMs: number): Promise<Share[]> {
     const members = await client.sMembers(this.#callers)
     const refs = members.map((member) => (JSON.parse(member) as [root: string, ref: string])[1])

@@ -99,7 +99,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** Starts a new attempt if the last one stored no answer or its process died. Only one of several calls succeeds. */
+  /** Starts a new attempt if the last one stored no answer or its process died. Only one concurrent call succeeds. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<BeginResult> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })

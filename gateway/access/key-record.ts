@@ -17,7 +17,7 @@ export interface KeyRecord {
   /** Containers that the key may access. Empty: all containers. */
   readonly containerUuids: readonly string[]
   readonly createdAtMs: number
-  /** Id of the key that created this key, and whose rights always limit it. 0: an administrator created this key. */
+  /** Id of the creating key, whose rights always limit this key. 0: an administrator created this key. */
   readonly parentId: number
   /** True if the command line got the key after a login in a browser. Such a key can delete itself. */
   readonly isLogin?: true
@@ -56,15 +56,15 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * Rights of the chain's first key, limited by the records of all its creators. A key counts as disabled or expired if
- * one of its creators is. If a creator was deleted, the key counts as disabled.
+ * Rights of a key, limited by the records of all its creators. The key counts as disabled if one of its creators is
+ * disabled or was deleted. The key counts as expired if one of its creators has expired.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)
   return chain.complete ? rights : { ...rights, disabled: true }
 }
 
-/** Returns the `Principal.root` of a key: the first limited key in its chain of creators, or else the key itself. */
+/** Returns the `Principal.root` of a key: the oldest limited key among it and its creators, or else the key itself. */
 export function rootKeyOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {
@@ -74,7 +74,7 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/** Returns the `ref` of the chain's oldest key that is restricted to containers. `undefined`: no key is restricted. */
+/** Returns the `ref` of the chain's oldest key restricted to some containers. `undefined`: no key is restricted. */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

@@ -125,8 +125,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change another key. The other key must not have more rights than the caller. If the
- * caller's rights are restricted, it may not change its own creators: the key that created it, and that key's creators.
+ * True if the caller may see and change another key. The other key must not have more rights than the caller. A limited
+ * caller may not change its own creators: the key that created the caller, and that key's creators.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true
@@ -214,7 +214,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change or delete itself')
 }
 
-/** Rejects a change after which no administrator's key is left, or only administrators' keys that expire. */
+/** Rejects a change that would remove the last administrator's key, or the last one that does not expire. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

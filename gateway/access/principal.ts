@@ -13,7 +13,7 @@ interface Caller {
    */
   readonly ref: string
   /**
-   * `ref` of the first limited key in the chain of creators, or else `ref` of the caller. All callers with the same
+   * `ref` of the oldest limited key among the caller's creators, or else `ref` of the caller. All callers with the same
    * root share their limits. Therefore, a caller cannot raise its limits by creating keys or sub-users.
    */
   readonly root: string
@@ -32,8 +32,8 @@ export interface KeyPrincipal extends Caller {
   /** Id of the API key. The key limits everything that it creates. */
   readonly keyId: number
   /**
-   * `ref` of a key that is restricted to containers: the oldest one among this key and its creators. Absent: no key is
-   * restricted.
+   * `ref` of the oldest key, among this key and its creators, that may access only some containers. Absent: no such key
+   * exists.
    */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */

@@ -24,7 +24,7 @@ export interface PasskeyRecord {
   /** `RelyingParty.id` for which the passkey was created. */
   readonly partyId: string
   readonly createdAtMs: number
-  /** Time of the last use. 0: it was never used. */
+  /** Time of the last use in ms since 1970. 0: the passkey was never used. */
   readonly usedAtMs: number
 }
 

@@ -119,12 +119,12 @@ export class AccountStore {
     return removed
   }
 
-  /** Returns the Redis key of the string with an account. */
+  /** Returns the Redis key under which an account is stored as a string. */
   recordKey(id: number): string {
     return this.#records.key(String(id))
   }
 
-  /** Returns the Redis key of the string with the stored SSH keys of an account, see `SshKeys`. */
+  /** Returns the Redis key under which an account's SSH keys are stored as a string (see `SshKeys`). */
   sshKeysKey(id: number): string {
     return this.store.key('account-ssh-keys', id)
   }
@@ -144,12 +144,12 @@ export class AccountStore {
     return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as Kinds[K])
   }
 
-  /** Returns the Redis key of the string with the id of the account that has this user name. */
+  /** Returns the Redis key under which the account id for this user name is stored as a string. */
   #nameKey(username: string): string {
     return this.store.key('account-name', username.toLowerCase())
   }
 
-  /** Returns the Redis key of the set with the ids of all accounts of a kind. */
+  /** Returns the Redis key under which the ids of all accounts of a kind are stored as a set. */
   #idsKey(kind: AccountKind): string {
     return this.store.key('account-ids', kind)
   }

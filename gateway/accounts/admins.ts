@@ -213,12 +213,12 @@ export class Admins {
     return this.parts.store.run('look up a setup link', (client) => client.get(key))
   }
 
-  /** Redis key of the string with the digest of the first administrator's link. */
+  /** Redis key under which the digest of the first administrator's link is stored as a string. */
   get #firstKey(): string {
     return this.parts.store.key('setup-first')
   }
 
-  /** Returns the Redis key of the string with the id of the account to which a link belongs. */
+  /** Returns the Redis key under which the id of a link's account is stored as a string. */
   #linkKey(digest: string): string {
     return this.parts.store.key('setup-link', digest)
   }

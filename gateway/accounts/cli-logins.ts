@@ -10,7 +10,7 @@ import { createUserCode, digestUserCode } from './user-code.js'
 export const cliLoginMs = 10 * 60_000
 /** Time in seconds that the command line waits between two requests. */
 export const pollSeconds = 3
-/** Maximum number of logins that one source, and all sources together, can begin within `cliLoginMs`. */
+/** Maximum number of new logins within `cliLoginMs`: `maxOfSource` for one source, `maxOfAll` for all together. */
 const maxOfSource = 20
 const maxOfAll = 1000
 /** Maximum number of wrong codes that one account can send within `cliLoginMs`. */
@@ -29,7 +29,7 @@ export interface CliLogin {
 interface StoredLogin extends CliLogin {
   readonly codeDigest: string
   readonly status: 'pending' | 'approved' | 'denied'
-  /** Id of the request that approved the login, and under which `ApiKeys` remembers the created key. */
+  /** Id of the request that approved the login. `ApiKeys` remembers the created key under this id. */
   readonly operationId?: string
 }
 
@@ -89,7 +89,7 @@ export class CliLogins {
   /**
    * Approves a login and creates its key. Repetitions of the request with the same `operationId` create no other key.
    * @param create creates a key for the login. The command line receives the key only once.
-   * @throws {BerthError} as `find`, or the error of `create`. The login waits again after an error of `create`.
+   * @throws {BerthError} as `find`, or the error of `create`. The login waits again if no key was created.
    */
   async approve(
     account: string,

@@ -57,7 +57,7 @@ const maxServed = 10_000
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
   readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
-  /** Number of the turn in which the work of an account or address last started, by account and by address. */
+  /** By account and by address: number of the turn in which its work last started. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0

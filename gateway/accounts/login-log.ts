@@ -72,7 +72,7 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** Returns the Redis key that contains the id of the log row in which attempts of this kind are counted now. */
+  /** Returns the Redis key under which the id of the current log row for such attempts is stored. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }
@@ -147,12 +147,12 @@ export class LoginLog {
     return this.store.key(success ? 'login-log' : 'login-log-failed')
   }
 
-  /** Redis key of the hash with the number of repetitions of each row. */
+  /** Redis key of a hash: id of a row → number of its repetitions. */
   get #repeats(): string {
     return this.store.key('login-repeats')
   }
 
-  /** Redis key of the hash with the last login of each account. */
+  /** Redis key of a hash: id of an account → its last login. */
   get #last(): string {
     return this.store.key('account-last-login')
   }

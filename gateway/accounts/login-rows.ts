@@ -2,8 +2,8 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Decides which login attempts get separate rows in the login log. The number of separate rows per day is limited,
- * because an attacker could otherwise push out the rows about other users. Beyond the limit, attempts at the same
+ * This module decides which login attempts get separate rows in the login log. The number of separate rows per day is
+ * limited, because an attacker could otherwise push out other users' rows. Beyond the limit, attempts at the same
  * account share one row per hour. If there are too many of these rows, attempts at all accounts share one row.
  */
 

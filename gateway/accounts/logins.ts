@@ -282,7 +282,7 @@ function reasonFor(given: SecondFactor): LoginReason {
   return 'passkey' in given ? 'wrong_passkey' : 'wrong_code'
 }
 
-/** Attempts with recovery codes count separately: a recovery code must work even while others guess TOTP codes. */
+/** Returns the step that counts the attempt. Recovery codes count separately, so that TOTP guesses never block them. */
 export function stepOf(given: SecondFactor): LoginStep {
   if ('passkey' in given) return 'passkey'
   return 'code' in given ? 'code' : 'recovery'

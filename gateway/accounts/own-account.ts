@@ -174,7 +174,7 @@ export class OwnAccount {
     return (await this.parts.logins.useSecondFactor(account, proof, 'confirm')) !== undefined
   }
 
-  /** Returns the Redis key of the encrypted secret of a second factor, until its set-up is complete. */
+  /** Returns the Redis key that stores a second factor's encrypted secret until its set-up is complete. */
   #enrolmentKey(accountId: number): string {
     return this.parts.store.key('totp-enrolment', accountId)
   }

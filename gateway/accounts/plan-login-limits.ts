@@ -38,7 +38,7 @@ export const allowances = {
    * are short. At any time, three of the million possible codes are valid.
    */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
-  /** Attempts to enter the code of one account, from all sources and unknown devices together. */
+  /** Attempts to enter the code of one account, from all sources together. Attempts from known devices do not count. */
   codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
 } as const satisfies Record<string, Allowance>
 

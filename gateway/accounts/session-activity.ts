@@ -33,7 +33,7 @@ export class SessionActivity {
     return true
   }
 
-  /** True if the session was used recently, at any gateway. @throws {BerthError} `store_unavailable` */
+  /** True if any gateway has seen a use of the session within `idleMs`. @throws {BerthError} `store_unavailable` */
   async isAlive(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const seen = this.#seen.get(digest)
     if (seen !== undefined && nowMs - seen.atMs < idleMs) return true

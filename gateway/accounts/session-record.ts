@@ -12,7 +12,7 @@ export interface SessionRecord {
   readonly expiresAtMs: number
   /** Time in ms without any request after which the session ends. */
   readonly idleMs: number
-  /** Time at which the user last entered the password or a code. Some changes require that this time is recent. */
+  /** Time in ms since 1970 of the last password or code that the user entered. Some changes require a recent time. */
   readonly confirmedAtMs: number
 }
 

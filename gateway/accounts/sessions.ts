@@ -228,7 +228,7 @@ export class Sessions {
     )
   }
 
-  /** Returns the Redis key of the set with the digests of an account's sessions. */
+  /** Returns the Redis key under which the digests of an account's sessions are stored as a set. */
   #digestsKey(accountId: number): string {
     return this.store.key('account-sessions', accountId)
   }

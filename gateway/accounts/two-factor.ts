@@ -44,7 +44,7 @@ export class TwoFactor {
     return open(this.#key, sealed, `totp ${accountId}`)
   }
 
-  /** Creates the record of a second factor that was set up, and its recovery codes, which are shown once. */
+  /** Creates the record of a new second factor. Also creates its recovery codes, which are shown only once. */
   begin(sealed: string, lastStep: number): { totp: TotpRecord; codes: string[] } {
     const { recovery, codes } = this.makeRecoveryCodes()
     return { totp: { secret: sealed, lastStep, recovery }, codes }

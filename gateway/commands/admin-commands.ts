@@ -20,8 +20,8 @@ import { Store } from '../store/store.js'
 import { tlsSettingsDocument } from '../tls/tls-settings.js'
 
 /*
- * Commands for administrators, which the operator of the host runs. They change the store of the gateways. The Redis
- * server of the store must be running.
+ * This module contains commands that the host's operator runs to manage administrators. The commands change the
+ * gateways' store. The Redis server of the store must be running.
  */
 
 export interface CommandContext {

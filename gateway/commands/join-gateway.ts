@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files as the service's user: this user could have put links to root's files into the directory. */
+/** Runs work on files as the service's user, because the directory could contain links by this user to root's files. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()
@@ -129,7 +129,7 @@ class GatewayJoin {
     await writeOwnGateway(this.#prepared, { id, name })
   }
 
-  /** Returns this gateway's key for the encrypted answer. It is stored, as a join token works only with one key. */
+  /** Returns this gateway's key for the encrypted answer. Stores it, because a join token works with only one key. */
   async #ensureKey(): Promise<KeyObject> {
     const path = join(this.#prepared, 'key.pem')
     if (existsSync(path)) return createPrivateKey(await readFile(path, 'utf8'))

@@ -38,13 +38,13 @@ export interface ConsoleSocketParts {
 /** Connects the socket of a client with the stream of a console in its guest. */
 export class ConsoleSocket {
   readonly openedAtMs = performance.now()
-  /** Time of the client's last input for the guest. Output of a program without a terminal counts, too. */
+  /** Time of the client's last input, by performance.now(). Output of a program without a terminal counts as input. */
   lastInputMs = performance.now()
   /** Number of bytes of input, and of output, that this socket has transferred so far. */
   readonly passed = { in: 0, out: 0 }
   /** `exited`: a program without a terminal has ended, and its client can still be reading the output. */
   #state: 'opening' | 'open' | 'exited' | 'ended' = 'opening'
-  /** Offset in the console's output of the first byte that was sent on this socket. */
+  /** First byte that was sent on this socket, as an offset in the console's output. */
   #base = 0
   /**
    * Progress of the output in bytes. `#sent`: passed to the socket. `#written`: written by the socket to its
@@ -200,7 +200,7 @@ export class ConsoleSocket {
     if (frame.type === 'eof') this.#endInput()
   }
 
-  /** Returns a frame's cost in bytes for the rate limit. Program input costs little: `inputWindowBytes` limits it. */
+  /** Returns the cost of a frame in bytes. Program input costs little, because `inputWindowBytes` limits it, too. */
   #costOf(frame: ClientFrame): number {
     if (frame.type === 'resize') return resizeCostBytes
     return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes
@@ -256,7 +256,7 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    // The socket of a program is read even if its input window is full, because acknowledgements arrive on it, too.
+    // The socket of a program is read even if the input window is full, because it also delivers acknowledgements.
     const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined
@@ -264,14 +264,14 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
-  /** Handles the end of the connection. Code 1000 ends the console. After other codes, the client may resume it. */
+  /** Handles the end of the connection. Code 1000 ends the console. If another code ended it, the client may resume. */
   #left(code: number): void {
     this.end(this.#state === 'exited' ? endings.ended : endings.closed, code !== 1000)
   }
 
   /**
-   * True if one retry is allowed, because the connection broke before the console opened. A program is not started
-   * again, because it could have begun and must not run twice.
+   * True if the console may be opened once more, because the connection broke during the first attempt. A program is
+   * not started a second time, because the first attempt has possibly started it already.
    */
   #mayRepeat(error: BerthError): boolean {
     return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && this.#attempts === 1

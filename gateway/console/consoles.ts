@@ -64,8 +64,7 @@ export class Consoles {
 
   /**
    * Counts a console before it is opened.
-   * @returns `opened`, to be called with the socket of the open console, and `leave`, to be called after the console
-   * has ended
+   * @returns two functions: call `opened` with the socket of the open console, and `leave` after the console has ended
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {
@@ -101,7 +100,7 @@ export class Consoles {
     return { caller, guest }
   }
 
-  /** Ends all present and later consoles. Consoles that can be resumed continue on their hosts for a while. */
+  /** Ends all open consoles, and consoles that open later. Resumable consoles continue on their hosts for a while. */
   closeAll(): void {
     this.#closed = true
     for (const { socket } of [...this.#entries]) socket?.end(endings.leaving, true)
@@ -183,7 +182,7 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
   return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
 }
 
-/** Returns why a guest cannot have a console. `undefined`: the guest can have one, or the guest's host is offline. */
+/** Returns why a guest cannot have a console. `undefined`: the guest is running, or its status is not known. */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
     return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)

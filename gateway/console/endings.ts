@@ -28,7 +28,7 @@ export const endings = {
   tooMany: ending(4429, 'too_many'),
 } as const satisfies Record<string, ConsoleEnding>
 
-/** Returns the ending for a reason that an agent reports for the end of a console. */
+/** Converts the reason with which an agent ends a console to the ending that the client gets. */
 export function endingOfExit(reason: string): ConsoleEnding {
   if (reason === 'ended') return endings.ended
   if (reason === 'guest_stopped') return endings.notRunning
@@ -51,7 +51,7 @@ const byCode: Readonly<Record<string, ConsoleEnding>> = {
   store_unavailable: ending(1011, 'store_unavailable'),
 }
 
-/** Returns the ending for the code of an error that prevents a console from being opened. */
+/** Converts an error code to the ending of a console that could not be opened. */
 export function endingOfError(code: string): ConsoleEnding {
   return byCode[code] ?? endings.failed
 }

@@ -22,10 +22,10 @@ interface ConsoleTicket extends Grant {
 }
 
 export const ticketSeconds = 60
-/** Maximum tickets per minute of a caller. The limit is per container, because one key can serve many customers. */
+/** Maximum tickets per minute for a caller and one container. One key can serve many customers with many containers. */
 export const ticketsPerMinute = 10
 
-/** Tickets for consoles. A ticket is valid once, for a minute. The store contains only digests of tickets. */
+/** Tickets for consoles. A ticket can be used once, within a minute. The store contains only digests of tickets. */
 export class ConsoleTickets {
   readonly #limit = new RateLimit(perMinute(ticketsPerMinute))
 

@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes that the gateway first sends again. Terminals must not answer terminal queries in these bytes. */
+  /** Number of bytes of old output that are sent first. Terminals must not answer terminal queries in these bytes. */
   readonly replay: number
   readonly offset: number
 }
@@ -21,7 +21,7 @@ export interface ConsoleVoice {
   taken(socket: WebSocket, bytes: number): void
   /** Reports, after all output of a program without a terminal, that the program has ended. */
   exited(socket: WebSocket, exitCode: number): void
-  /** Warns that the console will end in this number of seconds if there is no input. */
+  /** Warns that the console will end in `seconds` seconds if there is no input. */
   warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
   closing(socket: WebSocket, ending: ConsoleEnding): void
 }

@@ -50,9 +50,9 @@ export interface DrainRequest {
 }
 
 /**
- * Moves all containers of a host to other hosts, a few at a time, and moves them back later. In the mode `stop`, stops
- * them, and starts them again later. The state is in the store. Only one gateway at a time works on it. Create the
- * object before `store.start()`.
+ * Moves all containers of a host to other hosts, a few at a time, and moves them back later. With the mode `stop`,
+ * containers are stopped, and started again later. The store has the state of drains, which only one gateway at a time
+ * changes. Create the object before `store.start()`.
  */
 export class Drains {
   readonly #document: StoredDocument<DrainsByHost>
@@ -192,7 +192,7 @@ export class Drains {
       const target = await beginMove(fleet, drain, { guest, taskId, refusedBy })
       if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, { toHostId: target }))
     } catch (error) {
-      // The task has possibly begun. The next check orders it again with the same id, which cannot start it twice.
+      // The task has possibly begun. The next check orders the task again. The same id prevents a second start.
       if (error instanceof UnansweredError || isOfStore(error)) return
       const failure = { ...describeFailure(error, drain), retryAtMs: Date.now() + this.#retryMs }
       await this.#change(drain, (old) => failTask(old, taskId, failure))
@@ -215,7 +215,7 @@ export class Drains {
       'could not continue the drains of hosts; trying again later',
     )
 
-  /** Records the result of a drain in the host's record, which creates an event. A repeated call has no effect. */
+  /** Records the result of a drain in the host's record. This creates an event. A repeated call has no effect. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
     const { id, endedAtMs, ...result } = resultOf(drain)
     await fleet.hosts.recordDrain(drain.hostId, { id, endedAtMs, ...result })
@@ -249,7 +249,7 @@ async function beginMove(
 ): Promise<string> {
   const { bandwidthMbps, startedBy: requestedBy } = drain
   const toHostId = drain.direction === 'back' ? drain.hostId : undefined
-  // Guests whose move failed stay on this host. Guests that placement rules bind to them therefore stay, too.
+  // A guest whose move failed stays on this host. If a placement rule binds another guest to it, that guest stays, too.
   const alsoMoving = drain.guests.filter(({ state }) => state !== 'failed').map(({ uuid }) => uuid)
   const choice = { toHostId, refusedBy, alsoMoving, bandwidthMbps, offline: false }
   return (await fleet.relocation.moves.begin({ operationId, guest, ...choice, requestedBy })).toHostId
@@ -289,7 +289,7 @@ function describeFailure(error: unknown, { mode }: Drain): Pick<TaskFailure, 'me
     'invalid_state',
   ]
   if (finalCodes.includes(code)) return { message, kind: 'final' }
-  // A guest of a failed host can stay busy until the host returns, so an evacuation counts these attempts.
+  // An evacuation counts attempts with these codes, because a guest can stay busy until its failed host returns.
   const isPassing = mode !== 'evacuate' && ['guest_moving', 'guest_busy'].includes(code)
   return isPassing ? { message, kind: 'passing' } : { message }
 }
@@ -319,7 +319,7 @@ const unsettled: ReadonlySet<string> = new Set([
 ])
 
 function guestFacts(found: GuestView | undefined, task: DrainedGuestFacts['task']): DrainedGuestFacts {
-  // A container that is marked as deleted still has a power state in `guest.status`. `statusOf` returns `deleted`.
+  // `guest.status` is the power state even if the container is marked as deleted. `statusOf` would return `deleted`.
   const status = found?.online ? found.guest.status : 'unknown'
   return { hostId: found?.hostId, isSettled: !unsettled.has(status), isStopped: status === 'stopped', task }
 }

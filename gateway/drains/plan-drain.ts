@@ -1,6 +1,6 @@
 import { hasActive, newDrainedGuest, type Drain, type DrainedGuest, type DrainsByHost } from './drain.js'
 
-/** Facts about a container of a drain from which the next step is planned. */
+/** Facts about a container of a drain. They determine the container's next step. */
 export interface DrainedGuestFacts {
   /** Host that has the container. undefined: no host reports the container. */
   readonly hostId: string | undefined
@@ -14,9 +14,9 @@ export interface DrainedGuestFacts {
 export interface DrainFacts {
   readonly factsOf: (guest: DrainedGuest) => DrainedGuestFacts
   readonly isHostOnline: boolean
-  /** True if all hosts are connected, so that a container which none of them reports does not exist. */
+  /** True if all hosts are connected. A container that no host reports then does not exist. */
   readonly areAllOnline: boolean
-  /** True if containers are about to appear on the drained host: they are being created there, or move to it. */
+  /** True if containers are about to appear on the drained host, because they are being created there or move to it. */
   readonly isExpecting: boolean
   /** Containers that the drained host reports. */
   readonly present: readonly { readonly uuid: string; readonly name: string }[]
@@ -94,7 +94,7 @@ function replaceGuests(drain: Drain, replace: (guest: DrainedGuest) => DrainedGu
   return guests.every((guest, index) => guest === drain.guests[index]) ? drain : { ...drain, guests }
 }
 
-/** True if the container already has the host (mode `move`) or the power state (mode `stop`) that the drain wants. */
+/** True if the container already is where the drain wants it (mode `move`), or has the power state (mode `stop`). */
 function isReached({ mode, direction, hostId }: Drain, at: string, { isStopped }: DrainedGuestFacts): boolean {
   if (mode === 'stop') return at === hostId && isStopped === (direction === 'away')
   return direction === 'away' ? at !== hostId : at === hostId
@@ -116,7 +116,7 @@ function settleMoved(drain: Drain, guest: DrainedGuest, facts: DrainFacts): Drai
   return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
 }
 
-/** Records the result of a restore's task. The container is not checked, because a failed restore can leave one. */
+/** Records a restore's result from the status of its task. Even a failed restore can leave its container behind. */
 function settleRestore(drain: Drain, guest: DrainedGuest, { factsOf, nowMs, retryMs }: DrainFacts): DrainedGuest {
   const { hostId, task } = factsOf(guest)
   if (task && !isEnded(task)) return guest
@@ -155,7 +155,7 @@ function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAt
   if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
   if (task.status === 'canceled')
     return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
-  // The task has succeeded. The host reports the new state later, or somebody has changed the container since then.
+  // The task has succeeded. The wanted state is missing, because its report is late or the container was changed again.
   if (hostId === undefined || drain.mode === 'stop') return { ...guest, state: 'done', message: '' }
   const message = 'the container was moved in the opposite direction meanwhile'
   return failed(drain, guest, { message, retryAtMs, kind: 'final' })

@@ -7,7 +7,7 @@ import type { RingEntry } from './ring.js'
 export interface Foreign {
   readonly numbers: readonly EventNumber[]
   readonly position: Position
-  /** Position of the gateway that reported the states of host connections to the client. `undefined`: this gateway. */
+  /** Position of the gateway that reported host connections to the client. `undefined`: this gateway did. */
   readonly connections: Position | undefined
 }
 
@@ -18,7 +18,7 @@ export type Verdict = 'send' | 'skip' | 'gap'
  * gateway has seen all events that the client has received.
  */
 export class CatchUp {
-  /** False until an entry is found that the client lacks. Until then, entries without a mark count as received. */
+  /** True if an entry was found that the client lacks. Until then, entries without a mark count as received. */
   #hasNews: boolean
   readonly #removedGuests = new Set<string>()
   readonly #position: Map<string, number>
@@ -30,7 +30,7 @@ export class CatchUp {
     this.#hasNews = foreign.connections === undefined
   }
 
-  /** Decides about the next entry. `gap`: some events reached neither this gateway nor the client. */
+  /** Decides whether the next entry is sent. `gap`: some events reached neither this gateway nor the client. */
   judge({ event, mark }: RingEntry): Verdict {
     const verdict = this.#judge(mark)
     if (verdict === 'skip' && !(event && this.#removedGuests.has(event.guestUuid))) return 'skip'

@@ -10,8 +10,8 @@ const mostGateways = 4
 export const eventIdLength = 256
 
 /**
- * Formats the id of an event. After a client has changed to another gateway, the id contains numbers of several
- * gateways for a while. The client has received each gateway's events up to the gateway's number.
+ * Formats the id of an event. The client has received the events of each gateway in the id up to the gateway's number.
+ * For a while after a change to another gateway, the id contains numbers of several gateways.
  */
 export function formatEventId(numbers: readonly EventNumber[]): string {
   return numbers.map(({ epoch, number }) => `${epoch}.${number}`).join('~')

@@ -22,7 +22,7 @@ export interface GatherRequest {
   readonly maxBytes: number
 }
 
-/** Encodes the events that an audience may receive, beginning at the number `from`. Encodes only released events. */
+/** Encodes the events that an audience may receive, from the number `from` to the last released event. */
 export function gatherEvents({ ring, view, audience, from, maxBytes }: GatherRequest): GatheredEvents {
   const frames: Buffer[] = []
   let [bytes, next] = [0, from]

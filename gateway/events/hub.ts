@@ -63,7 +63,7 @@ export class EventHub {
   #isRecording = false
   #closed = false
   #started: boolean
-  /** Mark of the latest change. `#nextPart`: number of the latest event among the events of this change. */
+  /** Mark of the latest change. `#nextPart`: number of its latest event. The next event gets this number plus 1. */
   #lastMark: ChangeMark | undefined
   #nextPart = 0
   readonly #stops: (() => void)[]
@@ -108,7 +108,7 @@ export class EventHub {
     this.#schedule()
   }
 
-  /** Adds an entry for each host with its last reported revision. Changes before this revision are not in the ring. */
+  /** Adds a gap for each host at its last reported revision, because the ring lacks all changes up to this revision. */
   #notePositions(view: HubOptions['view']): void {
     for (const { id, epoch, revision } of view.positions())
       if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))
@@ -124,7 +124,7 @@ export class EventHub {
     return this.#listeners.size
   }
 
-  /** Throws an error if the maximum number of clients is connected. @throws {BerthError} `events_unavailable` */
+  /** Refuses a stream above the limits, in total or per caller. @throws {BerthError} `events_unavailable` */
   refuseTooMany(holding: Holding): void {
     const most = this.options.maxListeners ?? 2000
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
@@ -209,7 +209,7 @@ export class EventHub {
     return new EventRing(start, this.options.limits ?? defaultLimits)
   }
 
-  /** Writes events to the journal, and then the hosts' revisions. A crash in between repeats events, but loses none. */
+  /** Writes events to the journal before the hosts' revisions. A crash in between can repeat events, but loses none. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }

@@ -9,7 +9,7 @@ import type { EventRing, RingEntry } from './ring.js'
 export interface EventJournalOptions {
   readonly path: string
   readonly log: Logger
-  /** Size above which the file is rewritten without old events. Default: twice the bytes of the ring. */
+  /** Size in bytes above which the file is rewritten without old events. Default: 32 MiB. */
   readonly maxBytes?: number
 }
 

@@ -82,12 +82,12 @@ export class EventSubscriber {
     if (this.#catchUp && !this.#ended) this.#endCatchUp(this.#catchUp)
   }
 
-  /** Called when the client has received all entries that this gateway has. */
+  /** Sends the connection states that the client lacks. Called when the client has received all other entries. */
   #endCatchUp(catchUp: CatchUp): void {
     const bytes = this.#source.gatherConnections(this.audience, catchUp)
     if (catchUp.isOver(this.#ring.latest)) this.#catchUp = undefined
     else if (bytes.length === 0) return
-    // Events about connections have no ids. The heartbeat after them gives the client the id of its new position.
+    // The events that were just written have no ids. The heartbeat gives the client the id of its new position.
     this.#response.write(bytes)
     this.#writeBeat()
   }

@@ -2,15 +2,15 @@ import { advance, type Position } from './positions.js'
 import type { EventRing } from './ring.js'
 
 /**
- * Records the entries `from` to `to - 1` of one gateway's `EventRing`. The number of the last entry that a client has
- * received, together with these records and earlier ones, gives the client's `Position`.
+ * Records the entries `from` to `to - 1` of one gateway's `EventRing`. A client's `Position` can be computed from these
+ * records, earlier records and the number of the client's last entry.
  */
 export interface OrderEntry {
   readonly from: number
   readonly to: number
   /** `Position` of a client before the ring's entry `from`. Absent: the position after the previous `OrderEntry`. */
   readonly base?: Readonly<Record<string, number>>
-  /** By lane (see `ChangeMark.lane`): for each entry of the lane, its number in the ring and its `at`. */
+  /** By lane (see `ChangeMark.lane`): one pair for each entry of the lane, with its number in the ring and its `at`. */
   readonly lanes: Readonly<Record<string, readonly (readonly [number, number])[]>>
 }
 

@@ -50,7 +50,7 @@ export function parseJournal(text: string, boot: string): FormerEvents | undefin
   }
 }
 
-/** Marks a gap for each host, because other gateways cannot identify the events of an earlier version without marks. */
+/** Marks a gap for each host. An earlier version stored no marks, so other gateways cannot identify its events. */
 function gapsOf(hosts: Iterable<HostPosition>): FormerEntry[] {
   return [...hosts]
     .filter(({ epoch }) => epoch !== '')
@@ -67,7 +67,7 @@ function contentOf(lines: readonly JournalLine[]): Pick<FormerEvents, 'entries' 
   return { entries, hosts }
 }
 
-/** Converts an entry of an earlier version. Its event can have other data for customers, but not another type. */
+/** Converts an entry of an earlier version, which had separate data for customers, but not a separate type. */
 function convert(entry: FormerEntry): FormerEntry {
   const { event } = entry
   if (!event || !('customerData' in event)) return entry

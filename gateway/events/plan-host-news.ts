@@ -17,7 +17,7 @@ export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: r
   ]
 }
 
-/** Returns the change that reports the present state of a host's connection to a client. */
+/** Returns the change from which a client learns the present state of this gateway's connection to a host. */
 export function withConnection(host: HostView, isOnline: boolean): HostChange {
   const [before, after] = isOnline ? (['offline', 'online'] as const) : (['online', 'offline'] as const)
   return { kind: 'host', before: { ...host, state: before }, after: { ...host, state: after } }

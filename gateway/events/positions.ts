@@ -1,9 +1,9 @@
 import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/change-mark.js'
 
-/** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
+/** The last delivered number of each lane (see `ChangeMark.lane`). Lanes have the same numbers at all gateways. */
 export type Position = ReadonlyMap<string, number>
 
-/** Position of an entry in its lane. A client can have received a part of a change, so each event has its own `at`. */
+/** Position of an entry in its lane. Each event of a change has its own `at`, as a client can lack some of them. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }

@@ -29,7 +29,7 @@ export async function readResume(
   if (others.length === 0) return { own: own! }
   const position = await order?.find(others)
   if (!position) return 'unknown'
-  // The first part of an event id is from the gateway whose states of host connections the client knows.
+  // The gateway that created the first part of an event id reported the states of host connections to the client.
   const connections = numbers[0]!.epoch === ownEpoch ? undefined : await order?.find([numbers[0]!])
   return { ...(own !== undefined && { own }), foreign: { numbers: others, position, connections } }
 }

@@ -15,9 +15,9 @@ export interface SharedOrderOptions {
   readonly isShared: () => boolean
 }
 
-/** Number of segments that stay in the store: enough for all events in the ring. */
+/** Number of segments that stay in the store. They cover all events in the ring. */
 const keptSegments = 6
-/** Time in ms after which a gateway's order is deleted if the gateway sends no events. */
+/** Time in ms for which the store keeps the event order of a gateway that sends no events. */
 const keepMs = 24 * 60 * 60_000
 /** Maximum time in ms for which events are held back until the store has their order. */
 const writeTimeoutMs = 1000
@@ -26,8 +26,8 @@ const retryMs = 1000
 const cached = 32
 
 /**
- * Stores the order of the events at each gateway. From it, other gateways learn which events a client has received. The
- * events are not stored, because each gateway has all events itself.
+ * Stores the order of the events at each gateway, from which other gateways learn which events a client has received.
+ * The events are not stored, because each gateway has all events itself.
  * `event-order:EPOCH:SEGMENT` is a list of `OrderEntry` as JSON. EPOCH is the `epoch` of the gateway's `EventRing`.
  */
 export class SharedOrder {
@@ -41,7 +41,7 @@ export class SharedOrder {
   readonly #reads = new KeyedSingleFlight<string, readonly OrderEntry[]>()
 
   constructor(private readonly options: SharedOrderOptions) {
-    // After a change to another Redis server, the last writes can be missing.
+    // The store can be another Redis server now, which lacks the last writes. The next write needs a `base`.
     options.store.on('up', () => (this.#stored = undefined))
   }
 

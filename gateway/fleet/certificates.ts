@@ -89,7 +89,7 @@ export class CertificateKeeper {
     else if (serials.length > 1 && peer.serial === serials.at(-1)) void this.#forgetEarlier(host, peer.serial)
   }
 
-  /** True if the gateway or the agent has a newer certificate than the connection. */
+  /** True if the gateway or the agent has a newer certificate than the one that the connection uses. */
   #isOutdated({ record }: HostState, { target }: AgentConnection, peer: CertificateIdentity): boolean {
     const { leaves, rotation } = this.options
     const { serials, certificateNotAfterMs } = record

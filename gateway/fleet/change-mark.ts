@@ -12,7 +12,7 @@ export interface ChangeMark {
   readonly isGap?: true
 }
 
-/** Maximum length of a journal's identity in the name of a sequence. The identity comes from the agent. */
+/** Maximum length of a journal's identity in the name of a sequence. The agent could send a longer identity. */
 const epochLength = 64
 
 /** Name of the sequence with changes of guests, tasks and alerts. Its numbers are revisions of the agent's journal. */
@@ -30,7 +30,7 @@ export function usageLane(hostId: string): string {
   return `${hostId}/usage`
 }
 
-/** Name of the sequence for the removal of a host. Change 1 removes the host's guests, change 2 the host. */
+/** Name of the sequence for the removal of a host. Change 1 removes the host's guests, and change 2 the host. */
 export function removalLane(hostId: string): string {
   return `${hostId}/removed`
 }

@@ -124,8 +124,8 @@ export interface HostUpgrades {
   /** The version to which hosts are upgraded by default. It is the version of this gateway. */
   readonly version: string
   /**
-   * Starts an installation of the agent on a host. It needs packages of the requested version. A rollback installs the
-   * host's previous version.
+   * Starts an installation of the agent on a host. The gateway must have packages of the requested version. A rollback
+   * installs the host's previous version.
    * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
    * `packages_missing`, `packages_outdated`
    */
@@ -148,7 +148,7 @@ export interface Fleet {
   readonly hosts: HostAdmin
   readonly upgrades: HostUpgrades
   readonly rotation: FleetRotation
-  /** How many times the capacity of a host may be allocated to guests. */
+  /** Overcommit ratios. The allocated resources of a host may be this many times its capacity. */
   readonly overcommit: Ratios
   /** True after the list of hosts was read from the store. Before that, guests can be missing in the fleet view. */
   readonly isComplete: boolean

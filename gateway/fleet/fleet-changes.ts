@@ -98,7 +98,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** False for an item that was sent again without a change, as agents do with all items after their start. */
+/** True if the item has changed. Agents send all items again when they start, also unchanged ones. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

@@ -280,7 +280,7 @@ export class GatewayFleet implements Fleet {
     return this.#watched.expectedConnections(guestRef)
   }
 
-  /** Replaces all connections after a pause of this process: they can be broken without a reported error. */
+  /** Replaces all connections after a pause of this process, because they can be broken without a reported error. */
   #wasPaused(): void {
     this.options.log.warn(
       'the gateway process did not run for some time, for example because its computer was suspended; it connects to all hosts again',

@@ -14,8 +14,8 @@ export interface GuestImportsParts {
 }
 
 /**
- * Creates the guests of imports that hosts have reported. The id of the import is the id of the creation, so several
- * gateways that see an import create one guest.
+ * Creates the guests of imports that hosts have reported. The id of an import is also the id of the creation. Several
+ * gateways that see the same import therefore create only one guest.
  */
 export class GuestImports {
   readonly #working = new KeyedSingleFlight<string>()

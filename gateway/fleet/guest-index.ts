@@ -57,7 +57,7 @@ export class GuestIndex {
     if (before) this.#promote(before.guest)
   }
 
-  /** Hides a guest. Listeners get a change of the host if its number of fenced guests changes. */
+  /** Hides a guest. Listeners get a change of the host if the host's number of fenced guests changes. */
   #conflict(host: HostState, guest: Guest, reason: string): void {
     const before = host.view
     host.conflicts.set(guest.uuid, { guest, reason })
@@ -74,7 +74,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Shows a moved guest on its new host. Listeners get one change. @returns false if the guest was not shown before */
+  /** Shows a guest on the other host that reports it, as one change. @returns false if there is no such host */
   #replaceMoved(host: HostState, before: GuestEntry): boolean {
     const { uuid } = before.guest
     const next = [...this.#waiting].find(

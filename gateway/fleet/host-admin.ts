@@ -32,7 +32,7 @@ export interface HostAdminOptions {
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
-/** Stores changes of hosts by administrators, and issues the first certificate of each host. */
+/** Stores administrators' changes of hosts, and issues the first certificate of each host. */
 export class StoredHostAdmin implements HostAdmin {
   constructor(private readonly options: HostAdminOptions) {}
 
@@ -138,7 +138,7 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
   }
 
-  /** CAs that a joining host must trust, in PEM. At the end of a rotation, only the CA of the host's certificate. */
+  /** CAs that a joining host must trust, in PEM. At the end of a rotation, this is only the CA that hosts join with. */
   #trustedAfterJoin(): string[] {
     const { authority } = this.options
     const { joinsWithNext, trusted, caPem } = authority
@@ -159,7 +159,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects the address of another host. An offline host does not count: its server perhaps joins as a new host. */
+  /** Rejects the address of another host, unless that host is offline. Its server can join again as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

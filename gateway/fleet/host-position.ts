@@ -13,9 +13,9 @@ export interface HostPosition extends JournalPosition {
 }
 
 /**
- * Decides which changes in a host's first report are passed to listeners: those with a revision above the result.
+ * Returns a revision for the first report of a host. Listeners get only the report's changes with a higher revision.
  * @param former last position that the previous gateway process reported; undefined: not known
- * @returns -1: all changes, because the journal was replaced or restored; undefined: no changes
+ * @returns -1: listeners get all changes, because the journal was replaced or restored; undefined: listeners get none
  */
 export function planNewsAfter(former: JournalPosition | undefined, now: JournalPosition): number | undefined {
   if (former === undefined) return undefined

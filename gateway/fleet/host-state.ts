@@ -21,9 +21,9 @@ export class HostState {
   /** Imports that wait for a gateway, by id. */
   readonly imports = new Map<string, GuestImport>()
   readonly alerts = new Map<string, AlertView>()
-  /** Guests of this host that are hidden because of a conflict with another guest, with the reason, by uuid. */
+  /** Guests of this host that are hidden because of a conflict, by uuid. `reason` describes the conflict. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** Guests that this host reports although the store names another owner. By uuid: reason for the conflict. */
+  /** Reason for the conflict, by uuid, of each guest that this host reports although the store names another owner. */
   readonly disowned = new Map<string, string>()
   /**
    * Guests that now belong to other hosts, although this host possibly still runs an old copy. By uuid: ownership
@@ -45,9 +45,9 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue from there. */
   epoch = ''
   revision = 0
-  /** The view has all changes up to this revision. `revision` can be higher: a slow stream sends some changes later. */
+  /** The view has all changes up to this revision. `revision` can be higher, because a slow stream sends some later. */
   shownRevision = 0
-  /** Listeners get only changes with a higher revision from the host's first report. See `ReportingHost`. */
+  /** Listeners get only those changes of the host's first report that have a higher revision. See `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address of the host, cached because it is shown with each guest. See `readShared`. */
@@ -59,7 +59,7 @@ export class HostState {
     this.readShared()
   }
 
-  /** Updates the host's data that its guests show, from record and metrics. @returns true if this data has changed */
+  /** Updates the host's data that is shown with each guest. @returns true if this data has changed */
   readShared(): boolean {
     const changes = [this.#readAddress(), this.#readNextWindow()]
     return changes.includes(true)

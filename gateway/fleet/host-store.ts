@@ -23,8 +23,8 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when this gateway has possibly connected to another Redis server. The new server lacks
-   * unconfirmed changes, but its records replace all known records. Without replicas, the server is always the same.
+   * Calls the listener when this gateway has possibly connected to another Redis server. The records of that server
+   * then replace all known records, even newer ones. Without replicas, the listener is never called.
    */
   onNewServer(listener: () => void): void {
     if (this.store.needsConfirmation) this.store.on('up', listener)
@@ -47,9 +47,9 @@ export class HostStore {
   }
 
   /**
-   * Stores a host's record again if the store has lost it. The name can then be in use by a newer host, because a
-   * duplicate name is better than a lost host. If the store has an older version of the record, replaces it only
-   * without replicas. With replicas, a version that the store lacks was never acknowledged.
+   * Stores a host's record again if the store has lost it, even if a newer host has the same name now. A duplicate name
+   * is better than a lost host. An older version in the store is replaced only if there are no replicas. With replicas,
+   * a version that the store lacks was never acknowledged.
    * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {

@@ -25,10 +25,10 @@ export interface WatcherOptions {
   readonly connector: AgentConnector
   readonly pauses: PauseWatch
   readonly log: Logger
-  /** Time in ms that a host has to reconnect after the end of a stream, before its guests are shown as unknown. */
+  /** Time in ms in which a host can reconnect after a stream has ended, before its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** Time in ms for which calls may wait for a host after the gateway's start. 0: the host is not expected. */
+  /** Time in ms that calls may wait for a host after the gateway's start. 0: the host is not expected to connect. */
   expectedMs(hostId: string): number
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
@@ -68,7 +68,7 @@ export class HostWatcher {
     return this.#live?.connection
   }
 
-  /** Connection for calls: the connection of the live stream, if its certificates are valid. */
+  /** The connection of the live stream, for calls. `undefined`: no live stream, or its certificates are not valid. */
   get connection(): AgentConnection | undefined {
     const { liveConnection } = this
     return liveConnection && isConnectionGood(this.host, liveConnection) ? liveConnection : undefined
@@ -193,7 +193,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // While a live session or another attempt exists, nothing is repeated here: `refresh` is called again later.
+    // No retry is planned while a live session or another attempt exists, because `refresh` is called again later.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 
@@ -243,7 +243,7 @@ export class HostWatcher {
     view.operationChanged.notifyAll()
   }
 
-  /** Logs a problem only when it changes. */
+  /** Logs a problem, unless it is the same as the last one. */
   #note(reason: unknown): void {
     const problem = describeError(reason)
     const { host } = this

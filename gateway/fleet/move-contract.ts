@@ -18,7 +18,7 @@ export interface GuestMoveRequest {
   readonly bandwidthMbps: number
   /** True if the guest is shut down before its disk is copied. */
   readonly offline: boolean
-  /** Maximum expected time in ms to copy the last part of a running guest's memory. `undefined`: the default. */
+  /** Maximum expected downtime in ms of a live move, while the last memory is copied. `undefined`: the default. */
   readonly maxDowntimeMs?: number | undefined
   readonly requestedBy: string
 }
@@ -95,7 +95,7 @@ export interface PlannedMove {
   readonly message: string
 }
 
-/** Load of a host before and after a move. The load is the allocated fraction of its most allocated resource. */
+/** Load of a host before and after a move. The load is the allocated fraction of the host's most allocated resource. */
 export interface LoadChange {
   readonly before: number
   readonly after: number

@@ -63,7 +63,7 @@ export interface HostView {
   readonly lastSeenMs: number
   /** End of the agent's certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number
-  /** Warnings for the operator: from the agent, about guests that are hidden by conflicts, and about rejected data. */
+  /** Warnings for operators: those of the agent, and those of the gateway about hidden guests and rejected data. */
   readonly warnings: readonly string[]
   /** Number of old copies of guests that belong to other hosts. The host keeps their disks, and does not start them. */
   readonly fenced: number

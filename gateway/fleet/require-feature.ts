@@ -4,8 +4,8 @@ import type { HostView } from './contract.js'
 import { cannotCreateFromBackup, cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that requests can require with `requireFeature`. Other code checks most of the excluded features. Two of
- * them need no check: agents without `fence` ignore fences, and without `list-usage`, usage is shown as unknown.
+ * Features that requests can require with `requireFeature`. Other code checks most of the excluded features. `fence`
+ * and `list-usage` need no check. Old agents ignore fences, and their usage is shown as unknown.
  */
 type RequiredFeature = Exclude<
   AgentFeature,

@@ -3,7 +3,7 @@ import type { FleetView } from './contract.js'
 
 /**
  * Returns the shared pools from which a guest may keep its public IPv4 addresses when it leaves the host `hostId`.
- * Empty if a guest on another host has one of these addresses, because `hostId` then reports another guest's address.
+ * Empty if another host has a guest with one of these addresses, because the report of `hostId` is then wrong.
  */
 export function sharedPoolsOf(view: FleetView, hostId: string, guest: Guest): SharedPool[] {
   const pools = view.findHost(hostId)?.description?.sharedPools ?? []

@@ -11,7 +11,7 @@ import {
   type WatchEvent,
 } from './watch-kinds.js'
 
-/** Collects the complete state of an agent, so that all of it becomes visible at the same moment. */
+/** Collects the complete state that an agent sends, so that the whole state becomes visible in one step. */
 export class WatchSnapshot {
   readonly #entities = new Map<EntityKind, Map<string, WatchEvent>>()
   readonly #singles = new Map<WatchEvent['$case'], WatchEvent>()

@@ -7,7 +7,7 @@ import type { ReportedGuests } from './reported-guests.js'
 import type { ReportedOperations } from './reported-operations.js'
 
 export type WatchEvent = NonNullable<WatchResponse['event']>
-/** Kinds of data of which a host has many items, each with a key. */
+/** Kinds of data that a host can have many times. Each item has a key. */
 export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 /** Kinds of data that a host has only once. */
 export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'guests' | 'removed' | 'reset' | 'synced'>
@@ -92,7 +92,7 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   },
 }
 
-/** How the fleet view stores the kinds of data of which each host has one item, for example its description. */
+/** How the fleet view stores data that each host has only once, for example its description. */
 export const singleKinds: {
   readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>, fleet: ReportedState) => void
 } = {

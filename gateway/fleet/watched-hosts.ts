@@ -96,8 +96,8 @@ export class WatchedHosts {
   }
 
   /**
-   * True if the gateway uses the certificate with this serial number on all present connections to hosts of a CA.
-   * @param issuer fingerprint of the CA that issued the certificates of these hosts
+   * True if this gateway's certificate `serial` is used on all present connections to hosts that the CA certified.
+   * @param issuer fingerprint of the CA
    */
   useLeaf(issuer: string, serial: string): boolean {
     return [...this.#watchers.values()].every(
@@ -140,7 +140,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // The guest can be missing now: it has moved, and its former host has reported this during the wait.
+    // The guest can be missing now, because its former host reported during the wait that the guest has moved.
     if (!find()) await this.#expectedHosts()
   }
 

@@ -97,7 +97,7 @@ export function remove(list: GatewayList, id: string): GatewayList {
 const isTaken = ({ gateways }: GatewayList, name: string): boolean =>
   gateways.some((gateway) => gateway.name.toLowerCase() === name.toLowerCase())
 
-/** Returns the name. If another gateway has this name, returns it with a number appended. */
+/** Returns the name, with a number appended if another gateway already has this name. */
 function freeGatewayName(list: GatewayList, name: string): string {
   for (let n = 1; ; n++) {
     const candidate = n === 1 ? name : `${name}-${n}`

@@ -8,7 +8,7 @@ export interface GatewayStatus {
   readonly loadPercent: number
   /** Resident memory in MiB. */
   readonly memoryMb: number
-  /** Names of the leases that the gateway holds: work that only one gateway does at a time. */
+  /** Names of the leases that the gateway holds. Each lease is for work that only one gateway does at a time. */
   readonly leases: readonly string[]
   /** Ids of the hosts to which the gateway is connected. Absent: the gateway has an earlier version. */
   readonly onlineHosts?: readonly string[]

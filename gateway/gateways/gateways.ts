@@ -204,7 +204,7 @@ export class Gateways {
     await this.#statuses.report(this.#leases, this.#onlineHosts()).catch(() => undefined) // a failed report is repeated after a few seconds
   }
 
-  /** False if this gateway must be added to the list, or its start time in the list must be updated. */
+  /** True if the list contains this gateway with its present start time, or if this gateway was removed. */
   get #isRegistered(): boolean {
     const { gateways = [] } = this.#list.value ?? {}
     const isListed = ({ id, startedAtMs }: GatewayRecord): boolean =>

@@ -16,7 +16,7 @@ const sharedFiles = ['pki/authority.pem', 'pki/join-key.pem', 'secret'] as const
 /** Files that gateways have only during a rotation of the CA: the next CA. */
 const optionalFiles = [`pki/${nextAuthorityFile}`] as const
 
-/** Directory within the state directory. It contains the settings of the store that the gateway got when it joined. */
+/** Directory, in the state directory, for the settings of the store that the gateway received when it joined. */
 const storeDirectory = 'store'
 export const storeSettings = `${storeDirectory}/settings.json`
 

@@ -54,7 +54,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
-    // While the store is down, the last known access policy applies. Open pages ignore the policy and must not wait.
+    // While the store is down, the last known access policy applies. `openPages` ignore the policy and must not wait.
     if (!openPages.includes(pathOf(ctx.req))) await options.access.shared.current().catch(() => undefined)
     const origin = originOf(ctx.req)
     const judgement = options.policies.judge(origin)
@@ -155,7 +155,7 @@ function checkTarget(ctx: ExchangeContext): void {
   throw new BerthError('invalid', 'invalid_request', 'the request target is not a URL')
 }
 
-/** Answers a request that matches no route: its path is unknown, or its method is not allowed. */
+/** Answers a request that matches no route, because its path is unknown or its method is not allowed. */
 function unmatched(ctx: ExchangeContext): Reply {
   const layers = (ctx as unknown as { matched?: { methods: string[] }[] }).matched ?? []
   const methods = [...new Set(layers.flatMap((layer) => layer.methods))]

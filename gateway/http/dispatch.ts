@@ -185,7 +185,7 @@ async function handleWrite(
     void Object.assign(audited, entry, target ? { target } : {})
   try {
     await awaitHosts(route, options, ready)
-    // The guest is searched only now, because repeated requests were answered earlier, even for a deleted guest.
+    // The guest is looked up only now. Repeated requests were answered before, even if the guest was deleted since.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {

@@ -162,7 +162,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if an entry is blank. A text can contain several entries, separated by commas: in `[","]`, all are blank. */
+/** True if an entry is blank. Text can contain several entries, separated by commas. All entries of `","` are blank. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }

@@ -3,7 +3,7 @@ import { isRepeatable, type Route } from './route.js'
 
 const text = { type: 'string' }
 
-/** Describes a header of the rate limit. It is optional, because it is missing if the caller is not known. */
+/** Describes a header of the rate limit. The header is optional, because answers to unknown callers lack it. */
 function rate(description: string): Json {
   return { required: false, description, schema: { type: 'string', pattern: '^\\d+$' } }
 }

@@ -37,7 +37,7 @@ export class SharedSchemas {
   }
 }
 
-/** True for a keyword of Berth, such as `trim: true`. A property named `trim` has a schema as its value instead. */
+/** True for a keyword of Berth, such as `trim: true`. False for a property named `trim`, whose value is a schema. */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

@@ -61,7 +61,7 @@ export class PipelinedRequests {
   /** True if an answer is in progress, so that nothing else can be sent on the connection. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
-    // If the last request is incomplete, malformed data belongs to this request, and the error can be its answer.
+    // False if the last request is incomplete. Malformed data then belongs to it, and the error can be its answer.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 

@@ -44,7 +44,7 @@ const timePattern = '^(\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}:\\d{2})?$'
 
 const timeFormat = '`YYYY-MM-DD HH:MM:SS` in the server’s time zone'
 
-/** Time in the server's time zone, in a field whose name says which time it is. */
+/** Time in the server's time zone. The name of the field states the event that happens at this time. */
 export const TimeSchema = Type.String({ description: `Time as ${timeFormat}.`, pattern: timePattern })
 
 /**

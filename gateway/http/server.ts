@@ -106,7 +106,7 @@ export function pipelinedHandlers(handle: RequestHandler): Handlers {
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
-  // `void` is safe, because Koa catches all errors: the promise of `handle` never rejects.
+  // `void` is safe, because the promise of `handle` never rejects. Koa catches all errors.
   return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }
 }
 

@@ -13,7 +13,7 @@ export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal):
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for sub-users')
 }
 
-/** Returns the route's scope. On some routes, `innerPortsScope` is enough for sub-users that lack this scope. */
+/** Returns the scope that the caller needs for the route. On some routes, `innerPortsScope` is enough for sub-users. */
 export function scopeFor({ scope, subUser }: Pick<Route, 'scope' | 'subUser'>, caller: Principal): string {
   const narrow = caller.subUser !== undefined && subUser === 'inner' && !coversScope(caller.scopes, scope)
   return narrow ? innerPortsScope : scope

@@ -39,7 +39,7 @@ function refuseNameless({ name, body, example }: Route, names: Set<string>, refu
 
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
-/** Checks `bound` of a route: it must name the guest or task in the path, if there is one, or be `refused`. */
+/** Checks that `bound` is `guest` or `task` exactly if the path contains one, or that it is `refused`. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not define what callers that are bound to containers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined

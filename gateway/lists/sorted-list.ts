@@ -71,7 +71,7 @@ export class SortedList<Item> implements Iterable<Item> {
     for (const chunk of this.#chunks) yield* chunk
   }
 
-  /** Finds the first chunk whose last item does not precede the given item. Default: the last chunk. */
+  /** Finds the first chunk whose last item is the given item or follows it. Default: the last chunk. */
   #chunkOf(item: Item): [number, Item[] | undefined] {
     let [low, high] = [0, this.#chunks.length - 1]
     while (low < high) {

@@ -230,7 +230,7 @@ class CachedResult<Item, Name extends string> implements QueryResult<Item> {
     return this.#completion
   }
 
-  /** Adds all matching items in steps. `passed` can be removed between two steps; `after` then still works. */
+  /** Adds all matching items in steps. `passed` may be removed between two steps, as `after` accepts removed items. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

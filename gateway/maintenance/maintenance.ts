@@ -32,8 +32,8 @@ export interface MaintenanceOptions {
 
 /**
  * Announced maintenance of hosts. The store has the windows, and the record of each host has a copy of its own windows.
- * Gateways show guests with this copy, and create events from its changes. Each version of a window is copied once, so
- * that all gateways report the same changes. Create this object before `store.start()`.
+ * Gateways show this copy with each guest of the host, and create events from its changes. Each version of a window is
+ * copied once, so that all gateways report the same changes. Create this object before `store.start()`.
  */
 export class Maintenance {
   readonly #document: StoredDocument<Windows>

@@ -69,8 +69,8 @@ export function planHost({ id, windows: known }: HostFacts, windows: readonly Wi
 }
 
 /**
- * Returns the open windows in a host's record that the store has lost, marked as canceled. A gateway restores lost
- * records of hosts, but not lost windows.
+ * Returns the open windows of a host's record that are missing in the store, marked as canceled. A gateway restores
+ * lost records of hosts, but not lost windows.
  */
 export function planLost({ windows: known }: HostFacts, windows: Windows, nowMs: number): HostWindow[] {
   const lost = known.filter((window) => isOpen(window) && !windows[window.id])

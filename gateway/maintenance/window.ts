@@ -1,6 +1,6 @@
 import { isOpen, type HostWindow } from '../fleet/host-windows.js'
 
-/** A stored maintenance window: planned work on hosts that customers see in advance. */
+/** A stored maintenance window. It announces planned work on hosts to customers. */
 export interface Window extends HostWindow {
   readonly hostIds: readonly string[]
   readonly announcedBy: string

@@ -9,8 +9,8 @@ export function renewAtMs(notAfterMs: number, lifetimeMs: number): number {
 }
 
 /**
- * True if two thirds of a certificate's lifetime have passed. Also true if it is not valid yet, because the clock was
- * ahead when it was issued.
+ * True if two thirds of a certificate's lifetime have passed. Also true if the certificate is not valid yet, because
+ * the clock was ahead when the certificate was issued.
  */
 export function isLeafRenewalDue(
   { notBeforeMs, notAfterMs }: Pick<KeyedCertificate, 'notBeforeMs' | 'notAfterMs'>,

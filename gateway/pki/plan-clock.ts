@@ -1,4 +1,4 @@
-/** Maximum difference of clocks in ms. Certificates tolerate it: they are valid from an hour before their issue. */
+/** Maximum difference of clocks in ms. Certificates tolerate it, as they are valid from an hour before their issue. */
 export const maxSkewMs = 3_600_000
 
 /** Clocks to compare before a certificate is issued. Times are in ms since 1970; undefined: not known. */
@@ -25,7 +25,7 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   // `lastIssuedMs` means that the clock was wrong at that time.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // `lastIssuedMs` counts only without the store's time. Otherwise, one wrong time could block renewals for long.
+  // `lastIssuedMs` counts only if the store's time is unknown. Otherwise, one wrong time could block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

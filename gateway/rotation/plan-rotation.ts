@@ -44,7 +44,7 @@ export function hostsMissing(rotation: Rotation, hosts: readonly RotationHost[])
 function hasConfirmed({ state, to }: Rotation, { issuer, trusted = [], upgrading }: RotationHost): boolean {
   if (state === 'distributing') return trusted.includes(to)
   const isReissued = issuer === to && trusted.includes(to)
-  // Upgrades must end before the state `ending`, which changes the CA of the join endpoint from which they download.
+  // The state `ending` changes the CA of the join endpoint. Upgrades must end earlier, because they download from it.
   return state === 'ending' ? isReissued && trusted.length === 1 : isReissued && !upgrading
 }
 

@@ -36,13 +36,13 @@ export interface Rotation {
   readonly endedAtMs: number
 }
 
-/** Facts about a host from which the next step of a rotation is planned. */
+/** Facts about a host. They determine the next step of a rotation. */
 export interface RotationHost {
   readonly id: string
   readonly name: string
   /** False: the host has no certificate, because it has not joined or has been removed. */
   readonly joined: boolean
-  /** Fingerprint of the CA of the host's certificate. undefined: the old CA; the host was in no rotation yet. */
+  /** Fingerprint of the CA that issued the host's certificate. undefined: the old CA, before any rotation. */
   readonly issuer: string | undefined
   /** Fingerprints of the CAs that the host has confirmed to trust. undefined: the host has confirmed none. */
   readonly trusted: readonly string[] | undefined

@@ -25,7 +25,7 @@ export class Brand {
     document.onChange(({ logo }) => (this.#logo = logo === '' ? undefined : showLogo(logo)))
   }
 
-  /** Name of the provider. While the store has not been reached yet: the name of Berth. */
+  /** Name of the provider. Until the store has been reached, this is the name of Berth. */
   get name(): string {
     return this.document.value?.name || defaultName
   }

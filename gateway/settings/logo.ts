@@ -73,7 +73,7 @@ function readSize([header]: readonly Chunk[]): Pick<Logo, 'width' | 'height'> {
   return { width, height }
 }
 
-/** Checks that the compressed pixels are complete, and not larger than the largest picture. */
+/** Checks that the pixel data can be decompressed, and is not larger than that of the largest permitted logo. */
 function checkPixels(chunks: readonly Chunk[]): void {
   const compressed = Buffer.concat(chunks.filter(({ type }) => type === 'IDAT').map(({ content }) => content))
   // A pixel has at most 8 bytes. Each line of each pass of an interlaced picture begins with one more byte.

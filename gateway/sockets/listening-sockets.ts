@@ -29,7 +29,7 @@ export class ListeningSockets {
 
   private constructor(
     private readonly store: DescriptorStore,
-    /** Sockets from before the restart that no server has taken over yet: descriptors by name. */
+    /** Descriptors, by name, of the sockets from before the restart that no server has taken over yet. */
     private readonly inherited: Map<string, number>,
     private readonly log: Logger,
   ) {

@@ -4,7 +4,7 @@ import { trustMs } from './plan-visibility.js'
 
 /** Time limit in ms for a PING to Redis and for applying the changes that Redis reports before its answer. */
 const renewTimeoutMs = 10_000
-/** Maximum number of PINGs for one `ensure`, which fails if each answer is too old when its changes are applied. */
+/** Maximum number of PINGs in one `ensure`. It fails if all answers are too old when their changes are applied. */
 const trustAttempts = 3
 
 export interface CacheTrustOptions {

@@ -85,7 +85,7 @@ export class StoredDocument<T> {
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
       if (isNewServer && this.#known === before) return this.#replace(read)
-      // Version 0: the store was emptied. The document is reset, except if this process changed it during the read.
+      // Version 0: the store was emptied. The initial value then applies, unless this process has just made a change.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `could not read ${name} from the store`)

@@ -18,7 +18,7 @@ function lengthWithoutZeros(bytes: Buffer): number {
   return length
 }
 
-/** True if the bytes are complete commands, the last of which can lack its end. Source: RESP2 arrays */
+/** True if the bytes are commands, of which only the last can be incomplete. Source: RESP2 arrays */
 function isBeginning(bytes: Buffer): boolean {
   for (let at = 0; at < bytes.length;) {
     const next = skipCommand(bytes, at)
@@ -109,8 +109,8 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 
 /**
  * Finds the increments that belong to a base file. Redis opens an increment before it writes a base. If this write
- * fails, it opens another increment. An increment can therefore be older than the base although its number is the same
- * or higher. Source: redis 7.0, aof.c
+ * fails, Redis opens another increment. An increment can therefore be older than the base although the increment's
+ * number is the same or higher. Source: redis 7.0, aof.c
  * @returns undefined if some of the found increments are possibly older than the base
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {

@@ -20,8 +20,8 @@ export interface LeaseGrant {
 }
 
 /**
- * Decides about a claim. A renewal keeps the epoch. Any other grant gets a higher epoch than all earlier grants. After
- * a claim without an answer, the gateway's next claim gets a new epoch, so that no epoch is used twice.
+ * Decides whether a claim gets the lease, and its epoch. A renewal keeps the epoch. Any other grant gets a higher epoch
+ * than all earlier grants. If a claim got no answer, the next one gets a new epoch, so that no epoch is used twice.
  */
 export function planLease({ holder, counter }: StoredLease, claim: LeaseClaim): LeaseGrant | undefined {
   if (holder !== null && holder !== claim.holder) return undefined

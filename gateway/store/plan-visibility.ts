@@ -20,16 +20,16 @@ export interface KnownGateways {
 export interface AnswersNeeded {
   /** Ids of gateways that must answer. */
   readonly from: readonly string[]
-  /** Minimum number of answers, if gateways that are not in `from` can use their caches. 0: `from` is complete. */
+  /** Minimum number of answers in case that gateways outside `from` can use their caches. 0: `from` is complete. */
   readonly count: number
   /** End of the wait in monotonic ms. A gateway that has not answered by then no longer uses older data. */
   readonly untilMs: number
 }
 
 /**
- * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they can use
- * their caches. A gateway that has just connected does not know all gateways. It therefore waits for one answer per
- * subscriber.
+ * Decides which gateways must confirm a change. These are the gateways that sent a message within `distrustMs`, because
+ * they can use their caches. A gateway that has just connected does not know all gateways. It therefore waits for one
+ * answer per subscriber.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

@@ -101,7 +101,7 @@ export class RedisProcess {
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // The end of a server frees the lock, so another waiting server can start. The loop ends that server, too.
+    // The end of a server frees the lock, so that another waiting server can start. The loop ends that server too.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }

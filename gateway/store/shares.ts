@@ -2,7 +2,7 @@ import type { Share } from './fair-cuts.js'
 import type { Store } from './store.js'
 
 export interface ShareNames {
-  /** Redis key of the set of callers with entries. Members: `Principal.root` and `Principal.ref` in JSON. */
+  /** Redis key of the set of callers that have entries. A member is `Principal.root` and `Principal.ref` in JSON. */
   readonly callers: string
   /** Returns the Redis key of the sorted set with the entries of a caller. */
   readonly by: (ref: string) => string

@@ -19,8 +19,8 @@ const MessageSchema = Type.Union([
 ])
 
 /**
- * `serving`: the sender may use its caches now. `leaving`: it no longer uses them. `question`: the others must answer
- * when they have applied all changes reported before it and show the revisions `shown`. `answer`: the sender does so.
+ * `serving`: the sender may use its caches now. `leaving`: the sender no longer uses them. `question`: asks for an
+ * answer when all earlier changes are applied and the revisions `shown` are shown. `answer`: the sender has done both.
  */
 export type Message = Static<typeof MessageSchema>
 export type Question = Extract<Message, { readonly kind: 'question' }>
@@ -28,7 +28,7 @@ export type Question = Extract<Message, { readonly kind: 'question' }>
 /** Revision of the data that a host's agent reports to all gateways. */
 export type HostRevision = Readonly<Static<typeof Revision>>
 
-// The schema is not validated, because compiling the schema of schemas takes 50 ms at each start.
+// The schema is not validated, because compiling the meta-schema takes 50 ms at each start.
 const isMessage = new Ajv2020({ strict: true, validateSchema: false }).compile<Message>(MessageSchema)
 
 /**

@@ -8,7 +8,7 @@ const form = /^[A-Za-z0-9_-]{22}$/
 
 export interface AccessCode {
   readonly code: string
-  /** SHA-256 of the code in hexadecimal. By this digest, the store finds the account. */
+  /** SHA-256 of the code in hexadecimal, by which the account is found in the store. */
   readonly digest: string
   /** Encrypted code. It is stored because lists show the code. */
   readonly sealed: string

@@ -33,7 +33,7 @@ const defaultPortMappings = 10
 /**
  * Plans the terms of a new sub-user. By default, the sub-user gets all permissions of its creator that sub-users can
  * have.
- * @throws {BerthError} `insufficient_scope` if the creator has none of these, or lacks a requested one
+ * @throws {BerthError} `insufficient_scope` if the creator has no such permission, or requests one that it lacks
  */
 export function planTerms(
   fields: SubUserFields & { username: string; containerUuids: readonly string[] },
@@ -119,7 +119,7 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
   })
 }
 
-/** Maximum length, without the random suffix, of a name that a caller restricted to containers chooses. */
+/** Maximum length of a name, without the random suffix, if a caller that is restricted to containers chooses it. */
 const boundNameLength = 57
 
 /**
@@ -138,7 +138,7 @@ function isNamed(username: string, asked: string, maker: Principal): boolean {
 }
 
 /**
- * Finds the account that a request would create a second time: it has the same containers, and the requested name.
+ * Finds an account with the same containers and the requested name, which the request would create a second time.
  * @throws {BerthError} `invalid_state` if the account has other rights than the request would give
  */
 export function findSame(

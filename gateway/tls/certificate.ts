@@ -41,7 +41,7 @@ export function factsOf(chainPem: string): CertificateFacts {
   }
 }
 
-/** True if browsers accept the certificate, by its alternative names (RFC 9525), for this name or address. */
+/** True if browsers accept the certificate for this name or address, by its subject alternative names (RFC 9525). */
 export function covers(leaf: X509Certificate, target: string): boolean {
   if (isIP(target) !== 0) return leaf.checkIP(target) !== undefined
   return leaf.checkHost(target, { subject: 'never' }) !== undefined

@@ -1,4 +1,4 @@
-/* Reads the protocols that a client offers from the first bytes of its TLS connection (RFC 8446, 4.1.2; RFC 7301). */
+/* Reads the ALPN protocols that a client offers from the first bytes of its connection (RFC 8446, 4.1.2; RFC 7301). */
 
 const handshakeRecord = 22
 const clientHello = 1
@@ -6,7 +6,7 @@ const alpnExtension = 16
 const maxRecordBytes = 16_384
 
 /**
- * Reads the protocols that the client offers.
+ * Reads the ALPN protocols that the client offers.
  * @returns `more` if the record is not complete yet; an empty list if the bytes are not a ClientHello in one record and
  * the TLS library must handle them
  */

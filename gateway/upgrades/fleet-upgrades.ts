@@ -29,7 +29,7 @@ export interface RunRequest {
 }
 
 /**
- * Upgrades all hosts, a few at a time. The state is in the store, and only one gateway at a time works on it. Create
+ * Upgrades all hosts, a few at a time. The store contains the state, which only one gateway at a time changes. Create
  * the object before `store.start()`.
  */
 export class FleetUpgrades {
@@ -118,7 +118,7 @@ export class FleetUpgrades {
     await Promise.all(begun.map((host) => this.#startHost(fleet, host, run!.version)))
   }
 
-  /** Starts the upgrade of a host, unless an earlier call (by any gateway) has started it. */
+  /** Starts the upgrade of a host, unless this or another gateway has started it already. */
   async #startHost(fleet: Fleet, host: RunHost, version: string): Promise<void> {
     const { hostId, upgradeId, action } = host
     if (fleet.view.findHost(hostId)?.upgrade?.id === upgradeId) return

@@ -23,7 +23,7 @@ const plans: Readonly<Record<RunCommand, (run: FleetRun) => FleetRun>> = {
     refuseUnless(run, ['running'], 'paused')
     return { ...run, state: 'paused' }
   },
-  // `resume` lets failed hosts begin again. If the canary, which is upgraded first, was skipped, it also begins again.
+  // `resume` lets failed hosts begin again, and also a skipped canary, which is upgraded before all other hosts.
   resume: (run) => {
     refuseUnless(run, ['paused', 'stopped'], 'resumed')
     const retried = (host: RunHost): RunHost => ({ ...host, state: 'waiting', message: '' })

@@ -1,7 +1,7 @@
 import { upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
 import { isUpgrading, type FleetRun, type RunHost } from './fleet-run.js'
 
-/** Facts about a host from which the next step of a run is planned. */
+/** Facts about a host. They determine the next step of a run. */
 export interface RunHostFacts {
   readonly online: boolean
   readonly version: string
@@ -87,7 +87,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
   if (!facts) return skip('the host was removed')
   if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
-  // The gateway installs its own version. If it was updated during the run, the canary did not test this version.
+  // The gateway installs its own version. If the gateway was updated during the run, the canary did not test it.
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')

@@ -18,8 +18,8 @@ export function hasHour({ firstHour, counts }: GuestCountHistory, hour: number):
 }
 
 /**
- * Adds the number of guests in an hour. Hours since the previous record remain unknown. If the clock was set back,
- * records of later hours are kept.
+ * Adds the number of guests in an hour. Hours between the last record and this hour remain unknown. If the clock was
+ * set back, records of later hours are kept.
  */
 export function planRecorded(history: GuestCountHistory, hour: number, count: number): GuestCountHistory {
   if (hasHour(history, hour)) return history

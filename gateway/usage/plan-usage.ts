@@ -55,7 +55,7 @@ export function planDaysUntilFull({ startMs, stepMs, values }: Series, totalByte
 /** Maximum result of `planFits`, because a host without limits has room for any number of guests. */
 const mostGuests = 100_000
 
-/** Counts how many more guests of a size a host accepts. */
+/** Returns how many additional guests that need `size` fit on a host. */
 export function planFits(
   { allocated, capacity, ratios }: { allocated: Allocation; capacity: HostSize | undefined; ratios: Ratios },
   size: Allocation,

@@ -14,7 +14,7 @@ export function newsOf(change: FleetChange, hostId: string): News {
 
 /**
  * Finds missed changes: items of a host with a higher revision than `since`, oldest first, in their present state.
- * Deleted containers cannot be found, but the tasks that deleted them are.
+ * Deleted containers cannot be found, but the tasks that deleted them can be found.
  */
 export function missedNews(view: FleetView, hostId: string, since: number): News[] {
   const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))

@@ -184,7 +184,7 @@ export class Outbox {
 
   /**
    * Stores the result of a delivery. Repeats the write until it succeeds.
-   * @param write called with true after a failed call, which the store has possibly executed
+   * @param write called with true if an earlier call failed; the store has possibly executed that call
    */
   async #store(write: (isRepeated: boolean) => Promise<void>): Promise<void> {
     for (let isRepeated = false; ; isRepeated = true) {

@@ -42,7 +42,7 @@ const panelTerms: readonly Term[] = [
 
 const termsOf = { api: apiTerms, panel: panelTerms } as const
 
-/** Matches code and the names of fields, scopes and placeholders. They are not prose: their spelling is fixed. */
+/** Matches code and the names of fields, scopes and placeholders. Their spelling is fixed, so they are not checked. */
 const code = /`[^`]*`|\{\{\w+\}\}|\w+(?:[.:_]+[\w*]+)+/g
 
 /** Finds words in a text that the glossary replaces with another term. Each result names the term and the reason. */

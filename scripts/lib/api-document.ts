@@ -8,8 +8,8 @@ export function apiDocument(): ReturnType<typeof createApi>['document'] {
 }
 
 /**
- * Returns a stub for every dependency of the routes. Only requests need real dependencies, and there are no requests
- * here.
+ * Returns a stub for every dependency of the routes. The routes use their dependencies only in requests, and this
+ * module sends no requests.
  */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {

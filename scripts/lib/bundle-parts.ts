@@ -73,7 +73,7 @@ function replaceSources(sources: Readonly<Record<string, string>>): Plugin {
   }
 }
 
-/** Always throws: there are no files next to the single file, so its sources must not use `import.meta`. */
+/** Always throws. The bundle has no files next to it, so its sources must not look for them with `import.meta`. */
 function noAddress(file: string): never {
   throw new Error(`${file} is part of the command line and must not use import.meta`)
 }

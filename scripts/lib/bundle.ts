@@ -7,17 +7,17 @@ import { relative, resolve } from 'node:path'
  * finding, reading and linking some 900 modules.
  */
 
-/** Packages that cannot be bundled: they have native parts or read files from their own directory. */
+/** Packages that cannot be bundled, because they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** The text `import.meta` is joined at run time: in one piece, the plugin `addresses` would replace it in this file. */
+/** Joined at run time. The plugin `addresses` would otherwise replace the text `import.meta` in this source file. */
 const meta = ['import', 'meta'].join('.')
 
 /** Defines `require`, which bundled CommonJS packages call. */
 const requireFunction = `import { createRequire as createRequireOfBundle } from 'node:module'
 const require = createRequireOfBundle(${meta}.url)`
 
-/** Returns a JavaScript expression for the URL at which a source would be without bundling. */
+/** Returns a JavaScript expression for the URL that a source file would have without bundling. */
 type AddressOf = (file: string) => string
 
 export async function bundle(options: BuildOptions, addressOf: AddressOf): Promise<BuildResult> {

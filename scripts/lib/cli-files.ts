@@ -28,7 +28,7 @@ export async function writeCliFiles(): Promise<void> {
   writeNpmPackage()
 }
 
-/** Writes the npm package of the command line: the file that the gateway offers, with the version of this checkout. */
+/** Writes the npm package of the command line. Its program is the gateway's download with this checkout's version. */
 function writeNpmPackage(): void {
   const directory = 'dist/npm'
   mkdirSync(directory, { recursive: true })

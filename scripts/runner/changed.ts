@@ -16,14 +16,14 @@ const affectAll =
 /** Files that can start or read other files. Their text is searched for the names of other files. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files that the source `user` uses, although its text does not contain their paths. It computes the paths instead. */
+/** Files whose paths the source `user` computes. The text of `user` does not contain these paths. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]
 
-/** True for files of the product. Scripts and documentation pages that their text names are not dependencies. */
+/** True for files of the product. They do not depend on the scripts and documentation pages that their text names. */
 const isProduct = (file: string): boolean => /^(agent|client|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** Returns the files that differ from the commit `base`, including untracked files. */

@@ -19,7 +19,7 @@ const isOfPanel = (file: string): boolean => file.startsWith('panel/')
 const isPanelEntry = (file: string): boolean => /\.test\.ts$|\/i18n\/\w+\/index\.ts$/.test(file)
 const isSource = (file: string): boolean => file.endsWith('.ts') && !file.endsWith('.d.ts')
 
-/** @param directory is created; it must be empty if it already exists */
+/** @param directory output directory. It is created if it does not exist; otherwise it must be empty. */
 export async function compile(directory: string): Promise<void> {
   const files = folders.flatMap(filesBelow)
   const others = files.filter((file) => !file.endsWith('.ts') && !isOfPanel(file))

@@ -15,7 +15,7 @@ const unitFolders = ['agent', 'cli', 'client', 'gateway', 'panel', 'shared', 'sc
  */
 const sharedFolders = { api: 10, cli: 10, fleet: 10, operations: 10, store: 10, browser: 5 } as const
 
-/** Files that mostly compute. They need only loopback, a directory and network namespaces of their own. */
+/** Files that mainly use the CPU. They need only loopback, a directory and network namespaces of their own. */
 const computing = /^(?!test\/)|^test\/(api|browser|cli|fleet|network|operations|store)\//
 
 /** Files that run only if the command line selects them. They build the packages, which takes minutes. */
@@ -38,7 +38,7 @@ const groups: readonly Group[] = [
   { name: 'setup', files: /^test\/setup\//, lanes: 1 },
   // These files use the same interfaces and addresses.
   { name: 'addressed', files: /^test\/agent\/(addresses|ipv6-source)/, lanes: 1 },
-  // The guests of these files overload the host: next to four other files, an agent became too slow.
+  // The guests of these files overload the host. While four other files ran, an agent became too slow.
   { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
 ]
 

@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
-  /** If this many running chains do much CPU work, waiting chains with little CPU work begin before the others. */
+  /** Number of running chains of the kind `compute`. When it is reached, chains of the kind `host` begin first. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. While a chain waits for a second lane, later chains must wait, too: they would overtake it. */
+/** Runs chains in lanes. While the next chain needs more lanes than are free, no later chain overtakes it. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

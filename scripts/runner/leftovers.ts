@@ -24,7 +24,7 @@ export interface LeftoverNames {
 }
 
 export function removeLeftovers({ prefix, clocks }: LeftoverNames = { prefix: 'btest', clocks: 'faketime' }): void {
-  // Kills twice: a supervisor can have restarted a process in the first round, before the supervisor was killed.
+  // Kills twice. A supervisor may have restarted a process in the first round before the supervisor was killed.
   for (let round = 0; round < 2; round += 1) killProcesses(prefix)
   removeNetwork(prefix)
   removeMounts(prefix)

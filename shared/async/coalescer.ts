@@ -13,7 +13,7 @@ export class Coalescer {
   }
 
   /**
-   * Requests a run that begins after this call. A run in progress is not enough: it may have read older state.
+   * Requests a run that begins after this call. A run in progress is not enough, as it may have read older state.
    * @throws the error of the work
    */
   run(): Promise<void> {

@@ -9,8 +9,8 @@ interface Job {
 const waiting: Job[] = []
 
 /**
- * Runs long work in slices, one per turn of the event loop. All jobs share these slices: a quick request waits for at
- * most one slice, however many jobs run.
+ * Runs long work in slices, one per turn of the event loop. All jobs share these slices, so a quick request waits for
+ * at most one slice, however many jobs run.
  * @param work must yield often, about every tenth of a millisecond
  */
 export function inSlices<T>(work: Generator<void, T>): Promise<T> {

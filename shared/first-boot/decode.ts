@@ -32,7 +32,7 @@ const gzipStart = '\u001f'
 /** The first bytes of gzip data, and of UTF-16 and UTF-8 text with a byte order mark. */
 const binaryStarts = ['\u001f\u008b', '\u00ff\u00fe', '\u00fe\u00ff', '\u00ef\u00bb\u00bf']
 
-/** True if the text is binary data of which a client has put each byte into one character (Latin-1). */
+/** True if the text is binary data that a client has decoded as Latin-1, so that each character is one byte. */
 function isBinary(text: string): boolean {
   const isStart = binaryStarts.some((start) => text.startsWith(start))
   return isStart && Buffer.from(text, 'latin1').toString('latin1') === text

@@ -7,7 +7,7 @@ import { FirstBootFault } from './fault.js'
  * to 25.
  */
 
-/** The first lines of all forms of user data, longest first: some lines begin with another, shorter line. */
+/** The first lines of all forms of user data. Longer lines come first, because a shorter one can be their beginning. */
 const starts: readonly (readonly [start: string, type: string])[] = [
   ['#cloud-config-archive', 'text/cloud-config-archive'],
   ['#cloud-config-jsonp', 'text/cloud-config-jsonp'],
@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** Refuses LF after line 1 if CRLF follows line 2: cloud-init would keep the CR as a part of the path in line 2. */
+/** Refuses LF after line 1 with CRLF after line 2. cloud-init would keep the CR in the interpreter's path in line 2. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))
@@ -71,7 +71,7 @@ function checkConfig(text: string): void {
     throw new FirstBootFault('a #cloud-config must be a YAML mapping')
 }
 
-/** Parses YAML as cloud-init does. PyYAML uses the last of duplicate keys, which YAML 1.1 does not define. */
+/** Parses YAML as cloud-init does. Its parser, PyYAML, accepts duplicate keys in a mapping and uses the last one. */
 function parseYaml(text: string): Document {
   const document = parseDocument(text, {
     version: '1.1',
@@ -132,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** A template can contain cloud-config or a script in all versions of cloud-init. A Jinja block can produce either. */
+/** Accepts cloud-config, a script, or a Jinja block that can produce either. Every version of cloud-init runs these. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

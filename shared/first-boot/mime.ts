@@ -86,7 +86,7 @@ function leavesOf(entity: Entity, depth: number): Entity[] {
   return splitAt(entity.body, boundary).flatMap((text) => leavesOf(parseEntity(text), depth + 1))
 }
 
-/** @throws {FirstBootFault} if the final boundary is missing: the message may have been cut off */
+/** @throws {FirstBootFault} if the final boundary is missing, because the message may have been cut off */
 function splitAt(body: string, boundary: string): string[] {
   const parts: string[][] = []
   for (const line of body.split('\n')) {

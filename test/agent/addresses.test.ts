@@ -94,7 +94,7 @@ describe('addresses of real guests', function () {
         expect(host.answer(uuid, 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
       })
 
-      /** Waits until each address answers: a system uses a new address only after it has checked for duplicates. */
+      /** Waits until each address answers, because a system first checks for duplicates of a new address. */
       const allAnswer = async (addresses: readonly string[], answer: string): Promise<void> => {
         for (const address of addresses)
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })

@@ -15,8 +15,8 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
 /*
- * Tests traffic counts, rates, quota, expiry and suspension with a separate agent, a BusyBox guest, and a client
- * outside of the host in a network namespace.
+ * Tests traffic counts, rates, quota, expiry and suspension with a separate agent and a BusyBox guest. A client in a
+ * network namespace stands for a machine outside of the host.
  */
 
 const clientAddress = '198.18.8.2'
@@ -288,7 +288,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Fails if the guest gets an answer to a packet, or nft lets it send. The guest's interface may still be up. */
+  /** Fails if a packet of the guest is answered, or if nft lets the guest send. The guest's interface may be up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,
@@ -349,7 +349,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     return { at: await atGuest(), host: clientAddress, port: flowPort, way }
   }
 
-  /** Uploads until `isDone` returns true: the quota is used up, and the agent has reacted. */
+  /** Uploads until `isDone` returns true, which means that the quota is used up and the agent has reacted. */
   async function useQuota(isDone: () => boolean): Promise<void> {
     const upload = new Flow(await flow('up'))
     await waitFor(isDone, { what: 'the quota used up' }).finally(() => upload.end())

@@ -10,7 +10,7 @@ export interface Starter {
 
 /**
  * Creates and starts guests concurrently, then removes them.
- * @param atOnce maximum number of guests in progress; on two cores, more than 16 (LXD) or 4 (raw tools) are slower
+ * @param atOnce maximum number of guests in progress; on two cores, values above 16 (LXD) or 4 (raw tools) are slower
  * @returns seconds until all guests that can run are running, and the number of guests that failed
  */
 export async function startCrowd(

@@ -24,7 +24,7 @@ export interface DiskOptions {
   readonly lxcName: (id: number) => string
 }
 
-/** Compares the rates of a guest's disk with the guest's limits, and the capacity of the disk with the disk's size. */
+/** Compares the rates of a guest's disk with their limits, and the data that fits on the disk with the disk's size. */
 export async function benchDisk(api: BerthApi, options: DiskOptions, rounds: number): Promise<Figure[]> {
   const limits = { vcpu: 1, ram_mb: 512, disk_gb: diskGb }
   const body = { name, template_id: 'debian-12', ...limits }

@@ -39,7 +39,7 @@ const result = await runTrialAndStop()
 print(result)
 process.exit(result.findings.count > 0 ? 1 : 0)
 
-/** Stops the laboratory. Ignores the errors of the trial, whose servers end: they would end the process too early. */
+/** Stops the laboratory. Ignores errors of the trial, which would end the process before everything is stopped. */
 async function stopEarly(): Promise<void> {
   process.on('unhandledRejection', () => undefined)
   await starting.then((started) => started.stop()).finally(() => process.exit(1))

@@ -10,15 +10,15 @@ import { figure, median, timed, type Figure } from './figures.js'
 export interface FailoverOptions {
   /** Number of failovers of each kind. */
   readonly rounds: number
-  /** Duration in seconds of each measurement of the cost of confirmations by a replica. */
+  /** Duration in seconds of each measurement in `measureCost`. */
   readonly seconds: number
 }
 
 const writesPerSecond = 200
 
 /**
- * Measures the cost of the confirmation by a replica, and how long writes are refused after the master has failed. The
- * column `raw tools` shows this store without confirmations.
+ * Measures the cost of writes that a replica must confirm, and how long writes are refused after the master has failed.
+ * The column `raw tools` shows the same store without confirmations.
  * @throws {Error} if an acknowledged write was lost or made twice
  */
 export async function benchFailover({ rounds, seconds }: FailoverOptions): Promise<Figure[]> {

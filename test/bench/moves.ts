@@ -25,8 +25,8 @@ interface Measured {
 }
 
 /**
- * Moves a running container between two hosts (network namespaces with own agents and pools on this machine), and
- * compares this with `btrfs send`, piped to `btrfs receive` through ssh, of the same disk.
+ * Moves a running container between two hosts. Compares this with a copy of the same disk by `btrfs send` and
+ * `btrfs receive` through ssh. The hosts are network namespaces of this machine with agents and pools of their own.
  */
 export async function benchMoves(rounds: number): Promise<Figure[]> {
   const pair = new FleetPair('mvb', { bridge: 'btest-mvb', prefix: '198.18.155' }, { poolGb: 8 })
@@ -96,7 +96,7 @@ async function writeOften(disk: string, signal: AbortSignal): Promise<void> {
   for (; !signal.aborted && existsSync(path); await delay(100)) appendFileSync(path, randomBytes(writtenBytes))
 }
 
-/** Measures the time from the end of the guest's first process on one host until one runs on the other host. */
+/** Measures the ms from the end of the guest's first process at the source until its first process at the target. */
 async function watchDowntime(from: FleetHost, to: FleetHost): Promise<number> {
   const [source, target] = [readInits(from.instance).size, readInits(to.instance).size]
   while (readInits(from.instance).size >= source) await delay(10)

@@ -23,7 +23,7 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** The compared systems. nft(8) is started for each change (`nft spawned`) or only once (`nft pipe`). */
+/** The agent, its class `Network`, nft(8) started for each change, and nft(8) started only once (`nft pipe`). */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 

@@ -49,7 +49,7 @@ export class RawNft {
     return `ip ${this.table} ports`
   }
 
-  /** Runs nft commands. The agent's launcher, a small process, spawns nft: forking a large process would cost more. */
+  /** Runs nft commands. The agent's launcher spawns nft, because forking a larger process would cost more. */
   async #apply(commands: readonly string[]): Promise<void> {
     if (this.way === 'pipe') await this.#pipe.apply(commands)
     else await run('nft', ['-f', '-'], { stdin: `${commands.join('\n')}\n` })

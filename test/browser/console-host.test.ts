@@ -114,7 +114,7 @@ describe('a terminal of a real guest in the panel', function () {
     await flooded.page.evaluate(countBytes)
     await flooded.type(`busybox yes ${'y'.repeat(70)}\n`)
     await flooded.shows(/y{70}\ny{70}\ny{70}/)
-    /** Number of bytes that the browser gets while `act` runs. It does not depend on the speed of the machine. */
+    /** Number of bytes that the browser gets while `act` runs. This number does not depend on the machine's speed. */
     const bytesDuring = async (act: () => Promise<unknown>): Promise<number> => {
       const count = (): Promise<number> => flooded.page.evaluate<number>('window.countedBytes')
       const before = await count()
@@ -212,7 +212,7 @@ describe('a terminal of a real guest in the panel', function () {
         await other.getByRole('menuitem', { name: 'Log out' }).click()
         await other.locator('#username').waitFor()
       })
-      // A script clicks the button, because the login may cover it already: the logout has also ended the event stream.
+      // A script clicks the button. The logout has ended the event stream, so the login dialog may cover the button.
       await view.page.getByRole('button', { name: 'Connect again' }).dispatchEvent('click')
       await view.page.getByRole('dialog').locator('#username').waitFor()
     })

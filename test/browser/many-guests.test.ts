@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { CDPSession, Page } from 'playwright-core'
 import { openLab, type PanelLab } from './panel-lab.js'
 
-/** Limits for each number of guests. In these tests, the page gets only a quarter of a processor (see `throttling`). */
+/** Limits of time and memory, by number of guests. The page gets only a quarter of a processor (see `throttling`). */
 const bounds = {
   1000: { rowsMs: 2000, searchMs: 100, frameMs: 40, heapMb: 60 },
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
@@ -47,7 +47,7 @@ for (const count of [1000, 20_000] as const)
       const { body } = await lab.gateway.request('GET', `/containers/${id}`)
       const one = body.data as { uuid: string }
       page = await lab.logIn()
-      // The list is simulated: this test measures only the page. test/fleet and the benchmark measure the gateway.
+      // The list is simulated, as this test measures only the page. test/fleet and the benchmark measure the gateway.
       const rows = Array.from({ length: count }, (_, at): object => ({
         ...one,
         id: at + 1000,

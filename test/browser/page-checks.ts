@@ -56,7 +56,7 @@ async function findNow(page: Page, looked: PageCheck): Promise<string[]> {
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
-/** Returns lines in English, except commands, reasons from hosts and rejections in the log: these stay English. */
+/** Returns lines in English, without commands, reasons from hosts and rejections in the log. These stay English. */
 export function latinSentences(text: string): string[] {
   return text
     .split('\n')

@@ -128,7 +128,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await settled(page)
   }
 
-  /** Takes a picture for a person to look at, if the environment requests pictures. No test needs it. */
+  /** Takes a screenshot for people if the variable BERTH_TEST_PICTURES is set. No test reads the screenshot. */
   async picture(page: Page, name: string): Promise<void> {
     if (!process.env['BERTH_TEST_PICTURES']) return
     await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
@@ -152,7 +152,7 @@ const launch = (): Promise<Browser> =>
 
 let opened: PanelLab | undefined
 
-/** Opens a lab for a file. The lab of the previous file of this process is closed: files must not share guests. */
+/** Opens a lab for a test file. Closes the lab of this process's previous file, so that files share no guests. */
 export async function openLab(): Promise<PanelLab> {
   await opened?.close()
   return (opened = await PanelLab.start({ trustedProxies: ['127.0.0.1'] }))

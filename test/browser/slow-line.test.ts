@@ -6,7 +6,7 @@ import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
 /** A slow connection: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
 
-/** Maximum number of bytes to load: the slow connection transfers them in five seconds. */
+/** Maximum number of bytes to load. The slow connection transfers this number in five seconds. */
 const most = { bytes: 250_000 }
 
 describe('the panel over a slow connection', function () {

@@ -55,7 +55,7 @@ describe('berth apply and berth export', () => {
     return berth('apply', '-f', await fleetFile(content), ...flags)
   }
 
-  /** Applies a file that must succeed. */
+  /** Applies a file. Fails the test if the command does not succeed. */
   async function applied(content: unknown, ...flags: string[]): Promise<Ended> {
     const ended = await apply(content, '--yes', ...flags)
     expect(ended.code, ended.out + ended.err).to.equal(0)

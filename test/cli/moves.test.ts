@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 
 const hosts = ['host-a', 'host-b'] as const
 
-/** Commands that show a plan or a screen before something happens. */
+/** Tests commands that show a plan or a screen before they change something. */
 describe('the command line with two hosts', () => {
   let gateway: TestGateway
   let env: Record<string, string>

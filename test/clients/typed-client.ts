@@ -16,7 +16,7 @@ const configuration = {
     target: 'es2023',
     strict: true,
     noEmit: true,
-    // Skips the declaration files of packages: their errors do not concern the API document.
+    // Skips the declaration files of packages, because their errors do not concern the API document.
     skipLibCheck: true,
     types: ['node'],
     exactOptionalPropertyTypes: true,

@@ -60,7 +60,7 @@ describe(`an agent that is killed ${kills} times`, function () {
     installIdleImage(instance.pool, 'debian-12-kvm')
   })
 
-  // After a failed start, some parts are missing. Existing parts must be closed: they would keep the process alive.
+  // The start may have failed, so each part may be missing. Open parts would keep the process alive.
   after(async () => {
     stopped = true
     for (const open of [settings, operations]) open?.close()
@@ -91,7 +91,7 @@ describe(`an agent that is killed ${kills} times`, function () {
     const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // Kills at least `kills` times, until there are enough answers: an agent that recovers answers nothing.
+    // Kills at least `kills` times, and until more than `kills` requests are answered. A recovering agent answers none.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon(answered)
       const now = readFirst()

@@ -99,7 +99,7 @@ describe(`the gateway and its Redis, killed ${kills} times while containers are 
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // Kills at least `kills` times, until as many requests are answered: a busy host answers slowly.
+    // Kills at least `kills` times, and until `kills` requests are answered, because a busy host answers slowly.
     for (; (round < kills || orders.length < kills) && !stopped; round++) {
       await delay(randomInt(50, 600))
       await killOne(round)

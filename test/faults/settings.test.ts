@@ -57,7 +57,7 @@ describe('changes of guest settings', function () {
   const limits = () => readGuestLimits(`x${tag}-1`)
 
   describe('if the agent is killed before it changes the host', () => {
-    /** Kills the agent when `order` calls `method`. Repeats this if a periodic comparison has called `method` first. */
+    /** Kills the agent when `order` calls `method`. Repeats this if a periodic comparison called it before `order`. */
     async function killedAt(
       method: string,
       order: () => Promise<unknown>,

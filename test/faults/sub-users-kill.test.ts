@@ -128,7 +128,7 @@ describe(`the gateway and its Redis, killed ${kills} times while sub-users chang
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // Kills at least `kills` times, until each kind of request was sent: a busy host answers slowly.
+    // Kills at least `kills` times, and until each kind of request was sent, because a busy host answers slowly.
     const isComplete = (): boolean => findUnasked('sub-users-kill', { asked }).every((route) => route === login)
     for (let round = 0; (round < kills || !isComplete()) && !stopped; round++) {
       await delay(randomInt(100, 800))

@@ -241,7 +241,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** Makes a client for calls to an agent. It has only this connection, and never gets another one. */
+  /** Makes a client for calls to an agent. The client has only this connection, and never gets another one. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })

@@ -188,7 +188,7 @@ describe('a failing or interrupted move of a guest', function () {
 
   for (const step of steps)
     for (const phase of phases) {
-      // Failures do not undo these steps: the gateway decides which host keeps the guest, and `remove` is repeated.
+      // Failures do not undo these steps. The gateway decides which host keeps the guest, and `remove` is repeated.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
         it(`leaves the guest on its host if the move fails just ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {

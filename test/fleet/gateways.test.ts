@@ -233,7 +233,7 @@ describe('several gateways', function () {
     third.start()
     expect(await third.ended()).to.equal(1)
     expect(third.logTail()).to.contain('run berth-gateway join again')
-    // The join only has to move these two files. It sends no request to a gateway, so the used token suffices.
+    // The repeated join only moves the two files out of `joining`. It sends no request, so the used token suffices.
     expect(runJoin(third, thirdToken)).to.include({ code: 0 })
     expect(existsSync(joining)).to.equal(false)
     for (const name of ['secret', 'pki/authority.pem'])

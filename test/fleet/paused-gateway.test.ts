@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** Length of the pause in ms. It exceeds the 15 s after which agents close a connection without a ping's answer. */
 const pauseMs = 17_000
 
-/** During the pause, both agents close their connections, but only one of these closes reaches the gateway. */
+/** During the pause, both agents close their connections. The gateway notices this only for the host `closed`. */
 describe('a gateway whose process was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -19,7 +19,7 @@ interface LabHost {
   readonly agent: LabAgent
 }
 
-/** Gateways with their own connections to one Redis, and simulated hosts that need hardly anything except memory. */
+/** Gateways with their own connections to one Redis, and simulated hosts whose only scarce resource is memory. */
 class Lab {
   #created = 0
 

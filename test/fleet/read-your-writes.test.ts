@@ -8,7 +8,7 @@ import { LabAgent } from '../support/memory/lab-agent.js'
 import { SlowLine } from '../support/slow-line.js'
 import { waitFor } from '../support/wait.js'
 
-/** Number of rounds, each with one change. They suffice to detect a gateway that never waits. Rare races need more. */
+/** Number of rounds, each with one change. The default reveals a gateway that never waits. Rare races need more. */
 const rounds = Number(process.env['BERTH_TEST_ROUNDS'] ?? 60)
 /** Delay in ms with which one of the gateways learns of changes. */
 const slowMs = 10

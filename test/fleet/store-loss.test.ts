@@ -42,7 +42,7 @@ describe('a gateway whose store is down or has lost its data', function () {
         what: 'guests are back',
       })
       expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(901)
-      // The store now contains all data again, even the guest of the offline host, for gateways that start later.
+      // The store also contains the guest of the offline host again, so that gateways that start later show it.
       await waitFor(async () => (await client.hLen(test.store.key('shown-guests', two.hostId))) === 1)
       const other = await test.startGateway()
       await waitFor(() => other.view.findHost(one.hostId)?.state === 'online')

@@ -96,8 +96,8 @@ describe('an event stream that resumes at another gateway', function () {
     events.flatMap(({ data }) => (data.data?.['id'] === id ? [data.data['status_reason']] : []))
 
   /**
-   * Changes all guests constantly, until it is stopped. Each guest changes again when the witnesses have shown its last
-   * change: agents may omit changes that a gateway is too slow for.
+   * Changes all guests constantly until `stop` is called. Changes a guest again only when all witnesses have received
+   * its last change. Otherwise, agents could omit changes for a gateway that is too slow.
    */
   function changeGuests(witnesses: () => readonly EventStream[]) {
     const guests = agents.flatMap((agent, index) =>

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
-/** Tolerance for the free space: btrfs needs a different amount of metadata each time. */
+/** Tolerance for the free space, because btrfs needs a different amount of metadata each time. */
 const slackBytes = 6 * mib
 const imageMib = 64
 

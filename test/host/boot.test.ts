@@ -74,7 +74,7 @@ describe('the boot source of a guest', function () {
     $case: 'changeBoot',
     value: { uuid, mode: 'disk', image: '', force: true, ...fields },
   })
-  /** Changes the boot source, and waits for the end. @returns the password of root in the rescue system */
+  /** Changes the boot source, and waits until the operation has ended. @returns the rescue system's root password */
   async function boot(uuid: string, fields: Partial<ChangeBootOrder>): Promise<string> {
     const order = orderOf(uuid, fields)!
     const operationId = randomUUID()

@@ -137,7 +137,7 @@ describe('a console of a real guest', function () {
     flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
     flooded.type(`busybox yes ${'y'.repeat(500)}\r`)
     await waitFor(() => flooded.received > 2_000_000, { what: 'a flood' })
-    /** Types a text. @returns the bytes that the flood sends until `happens` is true, at any speed of the machine */
+    /** Types a text. @returns the bytes of the flood until `happens` is true; the machine's speed does not matter */
     const bytesUntil = async (text: string, client: ConsoleClient, happens: () => boolean): Promise<number> => {
       const before = flooded.received
       client.type(text)

@@ -52,7 +52,7 @@ describe('the disk of a guest', function () {
     expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)
     guest.attach('rm', '/big')
-    // The first writes may fail: btrfs frees reserved space later, at the latest with its next commit.
+    // The first writes may fail, because btrfs may free reserved space only with its next commit.
     const write = (): string => guest.attach('sh', '-c', '{ echo word >/small && sync && cat /small; } 2>&1; true')
     await waitFor(() => write() === 'word\n', { what: write })
   })

@@ -393,7 +393,7 @@ describe('backups of guests', function () {
   it('reveal no secrets in the command lines of processes', async () => {
     const seen: string[] = []
     let isOver = false
-    // Runs ps(1) asynchronously: a wait would block the S3 server of the test, which runs in this process.
+    // Runs ps(1) asynchronously, because a wait would block the S3 server, which runs in the process of the test.
     const watching = (async () => {
       for (; !isOver; await delay(200)) seen.push((await promisify(execFile)('ps', ['-eo', 'args', '-ww'])).stdout)
     })()

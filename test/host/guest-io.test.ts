@@ -28,7 +28,7 @@ describe('the I/O limits of a guest', function () {
     rateOf(machine, 'if=/dev/zero', 'of=/root/io', 'count=24', ...flags)
   const read = (machine: Machine): number => rateOf(machine, 'if=/root/io', 'of=/dev/null', 'iflag=direct')
 
-  /** Fails if a rate is above the range, or if five rates are below it: a busy machine may be too slow at times. */
+  /** Fails if one rate is above the range, or if five rates are below it. A busy machine may be too slow at times. */
   function expectRate(measure: () => number, [least, most]: readonly [number, number], what = ''): void {
     let rate = 0
     for (let tries = 0; rate < least && tries < 5; tries++) {
@@ -38,7 +38,7 @@ describe('the I/O limits of a guest', function () {
     expect(rate, what).to.be.at.least(least)
   }
 
-  /** Measures up to five times while the rate is too high: cgroup v1 does not limit write-back if memory is short. */
+  /** Measures up to five times until the rate is low enough. cgroup v1 does not limit write-back if memory is short. */
   function firstBounded(measure: () => number, most: number): number {
     let rate = measure()
     for (let tries = 1; rate > most && tries < 5; tries++) rate = measure()

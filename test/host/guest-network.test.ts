@@ -107,7 +107,7 @@ describe('the network API', function () {
         await once(child.stdout, 'data')
       }
 
-      /** Expects that the guest is reached at its mapping after a start, and sees the real address of its client. */
+      /** Expects that the client reaches the guest at its mapping. The guest must see the client's real address. */
       async function expectReached(): Promise<void> {
         if (kind.name === 'lxc') {
           await serve()
@@ -352,7 +352,7 @@ describe('the network API', function () {
         const warnings = async () => (await send('GET', '/host-report')).data.warnings as string[]
         const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
         expect(nft(`${foreign} ${head}`).status).to.equal(0)
-        // The warning may take 8 s: the agent checks the network every 3 s, and sends a report every 5 s.
+        // The warning may take 8 s, because the agent checks the network every 3 s and sends a report every 5 s.
         await waitFor(warned, { what: 'a warning' })
         expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
         expect(ask(hostAddress, hostPort)).to.equal('')

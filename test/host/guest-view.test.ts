@@ -101,7 +101,7 @@ describe('the assignment of processors to several guests', function () {
     parseCpuList(real.inside(uuid, "sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status"))
   const setVcpus = (uuid: string, vcpuMilli: number) =>
     setLimits(real.domain.context, { uuid, ifRevision: 0 }, { wanted: { vcpuMilli }, capacity: real.domain.capacity })
-  /** Returns for each online processor the number of these guests to which it is assigned. */
+  /** Returns, for each online processor, how many of the guests `of` may use it. */
   const spread = (of: readonly string[]): number[] => {
     const all = of.flatMap((uuid) => cpusOf(uuid))
     return online.map((cpu) => all.filter((one) => one === cpu).length)

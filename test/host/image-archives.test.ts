@@ -74,7 +74,7 @@ describe('archives of root filesystems', function () {
       answers.set(name, await unpack(join(archives, name), path))
       expect(outside(), name).to.deep.equal(before)
       expect(lstatSync(path).isDirectory(), name).to.equal(true)
-      // The node 0:0 is allowed: it is not a device. Any user may create it, and overlayfs marks deleted files by it.
+      // The node 0:0 is not a device, so it is allowed. Any user may create it. overlayfs marks deleted files by it.
       const devices = sh('find', path, '(', '-type', 'b', '-o', '-type', 'c', ')', '!', '-name', 'whiteout')
       expect(devices, name).to.equal('')
     }

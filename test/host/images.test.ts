@@ -249,7 +249,7 @@ describe('images', function () {
           'active\nactive\nactive\n',
         )
         loginBySsh(guests[0]!, scratch.path)
-        // Nothing starts systemd-logind at boot. The first request that a program sends to it starts it.
+        // Nothing starts systemd-logind at boot. It starts when a program sends it the first request.
         const [guest] = guests
         expect(guest!.attach('systemctl', 'show', '-PActiveState', 'systemd-logind')).to.equal('inactive\n')
         expect(guest!.attach('loginctl', 'list-users', '--no-legend')).to.equal('')

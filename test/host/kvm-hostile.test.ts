@@ -116,7 +116,7 @@ describe('hostile virtual machines', function () {
       ...hostPorts(),
     ]
     expect(tryAs(pid, own, attempts)).to.deep.equal([])
-    // Root of the host can read or list these targets. They exist, so QEMU's user failed for lack of rights.
+    // Root of the host can read or list the same targets. So the attempts above failed for lack of rights.
     const works = attempts.filter((attempt) => /^(read|list)/.test(attempt) && !attempt.includes('/proc/'))
     expect(
       spawnSync(python, ['-c', tries, ...works], { encoding: 'utf8' })

@@ -56,7 +56,7 @@ describe('a gateway that moves guests between two hosts', function () {
     let isWriting = true
     const writing = (async () => {
       for (; isWriting; await delay(100)) {
-        // Ends when the guest stops or its disk is gone: the loop stands for a program in the guest.
+        // Ends when the guest stops or its disk is gone, because the loop stands for a program in the guest.
         if (readInits(first.instance).size === 0 || !existsSync(disk)) return
         appendFileSync(join(disk, 'root/log'), randomBytes(mib / 2))
       }
@@ -84,7 +84,7 @@ describe('a gateway that moves guests between two hosts', function () {
     expect(restored.status, JSON.stringify(restored.body)).to.equal(200)
   })
 
-  /** Measures the time from the end of the guest's first process on one host until one runs on the other host. */
+  /** Measures the ms from the end of the guest's first process at the source until its first process at the target. */
   async function watchDowntime(): Promise<number> {
     const before = readInits(second.instance).size
     const source = readInits(first.instance).size

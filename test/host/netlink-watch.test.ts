@@ -83,7 +83,7 @@ describe('the netlink watch for changes by other programs', () => {
     await waitFor(() => told.includes('tables'), { what: 'tables' })
   })
 
-  /** Fails if `change` is reported. An address is changed after it: the report of this address must be the first. */
+  /** Fails if `change` is reported. Changes an address after `change`. The first report must be about this address. */
   async function expectSilence(change: () => Promise<void>): Promise<void> {
     told.length = 0
     await change()

@@ -17,7 +17,7 @@ import { sh } from '../support/sh.js'
 
 /*
  * Root of a real guest sends thousands of frames with addresses of others. No forged frame may reach another guest, the
- * host or a machine outside. Valid frames in between must arrive: they show that nothing else drops frames.
+ * host or a machine outside. Valid frames in between must arrive, which shows that nothing else drops frames.
  */
 
 const tag = 'spo'
@@ -122,7 +122,7 @@ describe('forged frames', function () {
         expect([...ways.values()].filter((port) => port === portOf(id))).to.have.length(1)
       })
 
-      /** Sends a frame to the neighbour. When it arrives, all earlier frames were handled: bridges keep the order. */
+      /** Sends a frame to the neighbour. Bridges keep the order, so all earlier frames were handled when it arrives. */
       async function toNeighbour(marker: string): Promise<void> {
         const { gateway, neighbour } = scene
         const link = { ...scene, own: gateway, gateway: neighbour, outside: neighbour }

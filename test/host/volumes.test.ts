@@ -231,7 +231,7 @@ describe('volumes of guests', function () {
   })
 })
 
-/** Creates directories that are nested deeper than the longest path, and calls `atBottom` in the last one. */
+/** Nests directories until their path has at least `bytes` bytes, and calls `atBottom` in the deepest one. */
 function makeDeep(path: string, bytes: number, atBottom: () => void): void {
   const home = process.cwd()
   process.chdir(path)

@@ -5,8 +5,8 @@ import { V2Machine } from '../support/host/v2-machine.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Tests Berth in a virtual machine that has only cgroup v2, like Debian 12 by default. This is slow: only
- * scripts/v2-host runs it, and scripts/test does not.
+ * Tests Berth in a virtual machine that has only cgroup v2, like Debian 12 by default. This is slow, so
+ * scripts/v2-host runs it and scripts/test does not.
  */
 
 interface GuestRow {

@@ -131,7 +131,7 @@ describe('damage to the nft rules, bridge and interfaces', function () {
 
   it('is not reported for a detached guest, because its rules were deleted with the detachment', async () => {
     const c = lab.guest(13, [tcp(20003)])
-    // Ends the previous agent: its repairs only know the guests of its last call, and would remove this guest's rules.
+    // Ends the previous agent. It does not know the guest `c`, so its repairs would remove the rules of this guest.
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.ensure(all)

@@ -15,8 +15,8 @@ import { gateway, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * In these tests, a guest sends ICMP errors about connections of others. Conntrack relates an error to the connection
- * that it quotes, whoever sends it. A forged "packet too big" would lower a path MTU for ten minutes.
+ * In these tests, a guest sends ICMP errors about connections of others. Conntrack assigns an error to the
+ * connection in its quote, whoever sent the error. A forged "packet too big" would lower a path MTU for ten minutes.
  */
 
 const publicAddress = '198.51.100.73'

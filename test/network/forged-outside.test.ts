@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Packets from outside with guest A's address must not reach guest B: the answers would pass A's closed firewall. */
+/* Packets from outside with guest A's address must not reach guest B. B's answers would pass A's closed firewall. */
 
 const publicAddress = '198.51.100.72'
 

@@ -219,7 +219,7 @@ describe('a host with two guests', function () {
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
     expect(lab.answer(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
-    // As in a chain of firewalld: the policy accepts packets, but the last rule rejects them.
+    // This chain is like a chain of firewalld. Its policy accepts packets, but its last rule rejects them.
     lab.in(
       lab.host,
       'nft',

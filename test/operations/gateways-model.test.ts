@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { explore } from '../support/model/explore.js'
 import { gatewaysModel, modelFaults } from '../support/model/gateways-model.js'
 
-/** Limits of each search. The number of states grows quickly, so each search goes deep only in some kinds of steps. */
+/** Limits of each search. The number of states grows quickly, so each search allows many steps of only some kinds. */
 const explorations = [
   { epochs: 2, writes: 2, failovers: 1, calls: 2 },
   { epochs: 3, writes: 4, failovers: 0, calls: 2 },

@@ -40,7 +40,7 @@ describe('operations on backups, with a simulated host', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // No rollback restores the old backup that `rotate` deletes. The product's `rotate` never fails: it logs errors.
+    // The old backup that `rotate` deletes cannot be restored. The product's `rotate` logs errors and never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

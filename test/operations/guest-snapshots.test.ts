@@ -54,7 +54,7 @@ describe('operations on snapshots at a full quota, with a simulated host', () =>
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // No rollback restores the old snapshot that `drop` deletes. The product's `drop` never fails: it logs its errors.
+    // The old snapshot that `drop` deletes cannot be restored. The product's `drop` logs errors and never fails.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

@@ -97,7 +97,7 @@ describe('the model of guests that move between hosts', () => {
     expect(states).to.be.greaterThan(1000)
   })
 
-  // Two guests affect each other only if their host crashes. The search with one guest covers such crashes, too.
+  // Two guests affect each other only through a crash of their host. The search with one guest also includes crashes.
   it('has no state in which one of two guests runs twice or is lost, even if hosts crash', () => {
     const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, { moves: 1, incidents: 0 })
     expect(violation).to.equal(undefined)

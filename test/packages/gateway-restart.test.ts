@@ -46,7 +46,7 @@ describe('clients of a gateway', function () {
     machine = await SystemdMachine.create('btest-pkg-restart', { hasCheckout: false, network })
     await machine.start()
     repository.addTo(machine)
-    // The package berth is not installed: it would upgrade the agent together with the gateway.
+    // The package berth is not installed, because it would upgrade the agent together with the gateway.
     const names = ['berth-gateway', 'berth-agent'].map((name) => `${name}=${versions.first}`)
     machine.run('apt-get', 'install', '-y', ...names)
     machine.run('berth-setup')

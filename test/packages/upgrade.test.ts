@@ -105,7 +105,7 @@ describe('an upgrade of a host', function () {
     expect(code, output + error).to.equal(0)
     const size = { vcpu: 1, ram_mb: 128, disk_gb: 1 }
     const body = { name: 'guest', host_id: hostId, virtualization: 'lxc', template_id: 'debian-12', ...size }
-    // The creation is repeated until it succeeds: the installation ends with a restart of the agent.
+    // The request fails while the agent restarts at the end of the installation, so it is repeated.
     const submit = (): string | undefined =>
       api().tryAsk<{ task_id: string }>('/containers', { method: 'POST', body })?.task_id
     await api().follow(await waitFor(submit, { what: 'the creation', intervalMs: 500 }))

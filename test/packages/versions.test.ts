@@ -169,7 +169,7 @@ describe('a gateway and an agent of different versions', function () {
     const run = () => api().ask<{ state: string; hosts: { state: string }[] }>('/fleet/upgrade')
     await waitFor(() => run().state !== 'running', { timeoutMs: 900_000, intervalMs: 500, what: 'the fleet' })
     expect(run().hosts.map(({ state }) => state)).to.deep.equal(['done'])
-    // The failing rollback outlasts the time for which a disconnected terminal is kept (`consoles.keep_seconds`).
+    // Stops the console. The rollback takes longer than a disconnected terminal is kept (`consoles.keep_seconds`).
     firstConsole?.stop()
     firstConsole = undefined
     const { upgrade } = await host.upgrade({ rollback: true })

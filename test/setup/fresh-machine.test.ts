@@ -13,7 +13,7 @@ import { sh } from '../support/sh.js'
 /*
  * Sets up Berth as in the README and the tutorial on a fresh Debian 12 with systemd: a privileged container without any
  * of the packages that Berth needs, with the checkout in /root. The packages for virtual machines are omitted, because their
- * installation takes long: scripts/test itself installs them.
+ * installation takes long, and scripts/test itself installs them.
  */
 
 const { path, wipe } = scratchDirectory('btest-fresh')

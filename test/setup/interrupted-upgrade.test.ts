@@ -85,7 +85,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
 
   const run = (...args: string[]) => spawnSync('sh', [join(path, 'install.sh'), ...args], { encoding: 'utf8' })
   const upgrade = (action = '--upgrade') => run(action, join(path, 'order'))
-  /** Runs the command that adds a host, to install VERSION. At its end it fails: the gateway cannot reach the agent. */
+  /** Installs VERSION with the command that adds a host. The command then fails, as no gateway reaches the agent. */
   const runCommand = (version: string) => {
     writePackages(join(path, 'served'), version)
     writeFileSync(join(path, 'served/berth.gpg'), 'key')

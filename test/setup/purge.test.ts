@@ -19,7 +19,7 @@ const loopFile = `${state}/pool.img`
 /** An interface of the host that a purge must not delete. */
 const uplink = 'btestxup'
 const mark = markOf('btestx')
-/** Marks of another agent. No real agent has this protocol number, because it would remove these entries. */
+/** Marks of another agent. The protocol number must not be that of a real agent, which would remove the entries. */
 const others = { ...markOf('btesty'), protocol: 190 }
 
 function purge(): { code: number | null; output: string } {

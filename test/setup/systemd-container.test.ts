@@ -121,7 +121,7 @@ describe('the systemd units', function () {
     expect(host().try('curl', '-sk', 'https://127.0.0.1/healthz').code, 'refused').to.equal(7)
   })
 
-  // A kill interrupts the request in progress: curl exits with 52 or 56. No connection is refused (exit code 7).
+  // A kill interrupts the request in progress, so curl exits with 52 or 56. Exit code 7 is a refused connection.
   const endings: [name: string, command: string[], answers: string[]][] = [
     ['systemctl restart', ['restart', 'berth-gateway'], ['ok']],
     [

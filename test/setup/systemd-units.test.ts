@@ -98,7 +98,7 @@ describe('systemd units', () => {
     const rows = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^\| `(berth-[a-z]+)` +\| ([\d.]+) +\|/gm)]
     const measured = rows.map(([, unit = '']) => {
       const file = join(dir, `${unit}.service`)
-      // The unit berth-upgrade has no file: the agent starts it with systemd-run, without settings that restrict it.
+      // The unit berth-upgrade has no file. The agent starts it with systemd-run, without settings that restrict it.
       if (unit === 'berth-upgrade') writeFileSync(file, '[Service]\nExecStart=/bin/true\n')
       const verdict = execFileSync('systemd-analyze', ['security', '--offline=true', file], { encoding: 'utf8' })
       return [unit, /exposure level for \S+: ([\d.]+)/.exec(verdict)?.[1]]

@@ -71,7 +71,7 @@ describe('after a power cut', function () {
       guests = stateOf()
       await createSigningRequest(identityDir)
       good = mkdtempSync(join(tmpdir(), 'btest-torn-'))
-      // Copies the running agent's files, including the write-ahead log: a power cut would leave the same files.
+      // Copies the running agent's files, including the write-ahead log, as a power cut would leave them.
       cpSync(agent.stateDir, join(good, 'state'), { recursive: true, dereference: false, filter: isFile })
       cpSync(identityDir, join(good, 'identity'), { recursive: true })
       await agent.stop()

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 
 /** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Shortest deadline. All timeouts of the product are longer: an event that waits for a timeout misses the deadline. */
+/** Shortest deadline. All timeouts of the product are longer, so an event that waits for one misses the deadline. */
 const leastMs = 45_000
 
 /**

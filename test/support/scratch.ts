@@ -38,7 +38,7 @@ export function memoryDirectory(scratch: string): string {
   return path
 }
 
-/** True for a directory in memory. It is unmounted lazily: loop devices of a killed machine may still use it. */
+/** True for a directory in memory. It is unmounted lazily, as loop devices of a killed machine may still use it. */
 const isMemory = (target: string): boolean => target.endsWith('/memory')
 
 /** Removes everything that `find` returns. Repeats this after a failure, because something may be in use or gone. */

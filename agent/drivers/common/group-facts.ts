@@ -56,7 +56,7 @@ function hasSwapAccounting({ version, controllers }: CgroupLayout): boolean {
   const memory = controllers.get('memory')
   if (memory === undefined) return false
   if (version === 1) return existsSync(`${memory}/memory.memsw.limit_in_bytes`)
-  // The root cgroup has no files for limits, so this checks a cgroup below it that has memory.max.
+  // The root cgroup has no files for limits. Therefore a child cgroup that has memory.max is checked instead.
   const [some] = listSubgroups(memory).filter((name) => existsSync(`${memory}/${name}/memory.max`))
   return some === undefined || existsSync(`${memory}/${some}/memory.swap.max`)
 }

@@ -52,7 +52,7 @@ function writeMemory({ groupOf, values, limits }: DesiredGroups, version: Cgroup
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** Writes limits of cgroup v1. Memory must not exceed memsw (memory plus swap): memsw rises first or falls last. */
+/** Writes limits of cgroup v1. memsw (memory plus swap) must not be below memory, so it rises first or falls last. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has

@@ -89,7 +89,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates of a device without a line in the cgroup's file: unlimited, as written for cgroup v1 (`0`) and v2 (`max`). */
+/** Rates of a device without a line in the cgroup's file. They are unlimited: `0` (cgroup v1) or `max` (v2). */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**

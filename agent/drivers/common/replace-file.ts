@@ -22,7 +22,7 @@ export async function replaceFile(path: string, content: string, mode: number): 
 
 /**
  * True if the file has this content and mode. Reads only regular files, because a volume from a backup can contain
- * other files: a pipe would block, and a link can lead to a file of the host.
+ * pipes, which would block, and links to files of the host.
  */
 async function isSo(path: string, content: string, mode: number): Promise<boolean> {
   const file = await openPlain(path, constants.O_RDONLY).catch(() => undefined)

@@ -18,7 +18,7 @@ const bounds = { groups: 256, pids: 256 }
 /**
  * Reads a guest's counters from five to seven small kernel files. Also reads one stat file per task unless the guest is
  * idle. A guest is idle if it used less than 2 ms of processor time per second since the last sample. Its number of
- * runnable tasks is reported as 0: even with the smallest quota of 1 %, a runnable task would have used 10 ms per
+ * runnable tasks is reported as 0. Even with the smallest quota of 1 %, a runnable task would have used 10 ms per
  * second. Tasks of an idle guest that wait for a disk are not counted.
  */
 export class UsageReader {

@@ -7,8 +7,8 @@ const groupWrites = 0o020
 
 /**
  * Limits the number and depth of cgroups that a running guest can create (v2), and stops it from creating cgroups at
- * its top level (v1). Only guests that an older agent started need this: for others, a hook has set the limits at their
- * start (support-files.ts). In v1, a guest can still create cgroups inside its existing child cgroups.
+ * its top level (v1). Only guests that an older agent started need this. Other guests get the limits from a hook at
+ * their start (support-files.ts). With v1, a guest can still create cgroups inside its existing child cgroups.
  * @returns true if any limit differed; false if the guest no longer exists
  */
 export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {

@@ -289,14 +289,14 @@ export class LxcDriver implements Driver {
     this.#context.events.close()
   }
 
-  /** Shuts down every guest with the driver's prefix, even without a configuration file. Kills guests that are slow. */
+  /** Shuts down every guest with the driver's prefix, even one without a configuration file. Kills slow guests. */
   stopAll(): Promise<void> {
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
   /**
-   * Kills every guest with the driver's prefix, even without a configuration file. Removes everything that the driver
-   * has created on the host. The driver is unusable afterwards.
+   * Kills every guest with the driver's prefix, even one without a configuration file. Removes everything that the
+   * driver has created on the host. The driver is unusable afterwards.
    */
   async removeAll(): Promise<void> {
     this.close()

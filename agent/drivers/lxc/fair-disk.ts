@@ -20,7 +20,7 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
 
 /**
  * Decides whether the agent sets the disk's scheduler, or advises the operator to do so. Stacked devices and other
- * programs' loop devices keep their scheduler: only the scheduler of the disk below them matters.
+ * programs' loop devices keep their scheduler, because only the scheduler of the disk below them matters.
  */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,

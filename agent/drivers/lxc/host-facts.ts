@@ -10,7 +10,7 @@ import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 export interface LxcHostFacts extends GroupFacts {
   readonly apparmor: boolean
   readonly openFilesMax: number
-  /** True if lxc can apply `idmap` with a user namespace that another program created. Only lxc before 6 can. */
+  /** True if lxc can apply `idmap` with another program's user namespace. This is possible before version 6 of lxc. */
   readonly mountsIdmapped: boolean
 }
 
@@ -57,7 +57,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   return undefined
 }
 
-/** Returns the reason why lxc cannot limit guests: lxc 5.0.2 ignores limits of cgroup v2 while v1 is mounted. */
+/** Returns the reason, if any, why lxc cannot limit guests. lxc 5.0.2 ignores limits of cgroup v2 if v1 is mounted. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
   if (unified === undefined) return 'no cgroup2 tree for the groups of guests is mounted below /sys/fs/cgroup'
   const left = hierarchies.filter((path) => path !== unified)
@@ -82,7 +82,7 @@ export function describeCgroups({ version }: CgroupLayout): string[] {
   ]
 }
 
-/** Returns a warning if the pool's disk cannot be throttled: the guests' I/O limits then have no effect. */
+/** Returns a warning that guests' I/O limits have no effect if the pool is not on a single disk. */
 export function describeThrottling(numbers: string | undefined): string[] {
   if (numbers !== undefined) return []
   return ['the pool is not on a single disk: io_read_mbps and io_write_mbps of its guests have no effect']
@@ -101,7 +101,7 @@ export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** Returns guests' limit of open files: systemd's default, but without CAP_SYS_RESOURCE at most the agent's limit. */
+/** Returns guests' limit of open files: systemd's default, or the agent's lower limit if it lacks CAP_SYS_RESOURCE. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

@@ -4,7 +4,7 @@ import type { LxcPowerContext } from './power.js'
 
 type Context = Pick<LxcPowerContext, 'configs' | 'events' | 'namePrefix' | 'runtime'>
 
-/** Lists the guests that have a process, and starts to watch each of them, to report its end. */
+/** Lists the guests that have a process. Also starts to watch these guests, so that their end is reported. */
 export function observeContainers({ configs, events, namePrefix, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)

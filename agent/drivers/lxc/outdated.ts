@@ -2,7 +2,7 @@ import { readConfinement } from '../../host/guest/guest-namespace.js'
 import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { LxcRuntimeReader } from './runtime.js'
 
-/** A guest that was started with another system call filter or other limits (plan-bounds.ts) than this agent uses. */
+/** A guest whose system call filter or limits (plan-bounds.ts) are not those with which this agent starts guests. */
 export interface OutdatedGuest {
   readonly name: string
   readonly monitor: ProcessStat
@@ -19,7 +19,7 @@ export function listOutdated(
   })
 }
 
-/** @returns warnings for the operator about the listed guests that still run */
+/** @returns warnings for the operator about the guests in `found` that still run */
 export function describeOutdated(found: readonly OutdatedGuest[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []

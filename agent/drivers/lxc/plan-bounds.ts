@@ -15,7 +15,7 @@ const [pendingSignals, messageQueueBytes] = [11, 12]
 export const namespaceBounds: NamespaceBounds = {
   counts: {
     // A network namespace takes 240 KB of the host's memory, of which only 90 KB count towards the guest's limit. Each
-    // namespace can track as many connections as the host itself. Debian's services use one or two of them
+    // namespace can track as many connections as the host itself. Debian's services use one or two namespaces
     // (PrivateNetwork=), and each nested container uses one.
     max_net_namespaces: 16,
     max_user_namespaces: 256,

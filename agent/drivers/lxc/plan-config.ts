@@ -68,8 +68,8 @@ const patterns = {
 } as const
 
 /**
- * Plans the lines of a guest's lxc configuration. The configuration does not include Debian's common.conf: its hooks
- * take 0.5 s at each stop, and it grants rights that guests must not have.
+ * Plans the lines of a guest's lxc configuration. The configuration does not include Debian's common.conf, because its
+ * hooks take 0.5 s at each stop, and it grants rights that guests must not have.
  * @throws {Error} if a value does not match its pattern or range
  */
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {

@@ -12,7 +12,7 @@ export interface ConnectPlan {
   readonly join: string
 }
 
-/** Temporary name of a guest's interface on the host. Anti-spoofing rules treat it as that of an unknown guest. */
+/** Temporary name of a guest's interface on the host. Anti-spoofing rules treat the interface as an unknown guest's. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }

@@ -41,7 +41,7 @@ function adapt(change: RootChange, machine: NameSettings, { resolvers }: CopiedG
   return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
 }
 
-/** Removes the SSH keys of the copied guest's owner if the new login is only a password. */
+/** Removes the SSH keys of the copied guest's owner if the new login has a password but no keys. */
 function planOtherLogins({ passwordHash, keys }: HashedLogin): RootChange[] {
   return passwordHash !== undefined && keys.length === 0 ? [{ kind: 'key', content: '' }] : []
 }

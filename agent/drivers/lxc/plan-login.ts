@@ -40,7 +40,7 @@ export function planHostname(machine: NameSettings): RootChange[] {
   return [file('etc/hostname', [oneLine('hostname', machine.hostname)]), planOwnLine(machine)]
 }
 
-/** Plans the change of the line in /etc/hosts that has the guest's name (`ownAddress`). Keeps all other lines. */
+/** Plans the change of the guest's own line in /etc/hosts, which begins with `ownAddress`. Keeps all other lines. */
 export function planOwnLine(machine: NameSettings): RootChange {
   const lines = hostsOf(machine)
   const line = lines.find((one) => one.startsWith(ownAddress))!

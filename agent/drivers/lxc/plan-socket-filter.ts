@@ -66,8 +66,8 @@ export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
     jumpIfEqual(359, 'family'),
     jumpIfEqual(360, 'family'),
     ...rings(366),
-    // socketcall passes its arguments in memory, where a filter cannot see them. Programs can use the single socket
-    // calls instead.
+    // socketcall passes its arguments in memory, where a filter cannot see them. Programs can use the separate system
+    // calls, such as socket(2), instead.
     ...(isAllowed('sockets-32bit') ? [] : [jumpIfEqual(102, 'socketcall')]),
     allow,
     { label: 'arm64' },

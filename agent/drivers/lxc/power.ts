@@ -64,17 +64,17 @@ export class LxcPower {
     return true
   }
 
-  /** Shuts down every guest of this agent, even without a configuration file. Kills guests that take too long. */
+  /** Shuts down every guest of this agent, even one without a configuration file. Kills guests that take too long. */
   stopAll(timeoutMs: number): Promise<void> {
     return stopAll({ ...this.context, clearMark: (name) => this.context.events.clearMark(name) }, timeoutMs)
   }
 
-  /** Kills every guest, even without a configuration file. Removes what the driver has created, except volumes. */
+  /** Kills every guest, even one without a configuration file. Removes what the driver has created, except volumes. */
   removeAll(): Promise<void> {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Calls `act`, which ends the guest. Does nothing if another guest has the name: `machine` has then ended. */
+  /** Calls `act`, which ends the guest. If another guest uses the name, `machine` has ended, and nothing is done. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return

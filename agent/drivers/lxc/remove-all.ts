@@ -5,8 +5,8 @@ import { removeGroups } from '../common/remove-groups.js'
 import { killGuest, type LxcStopContext } from './stop.js'
 
 /**
- * Kills every guest of this agent, even without a configuration file. Removes everything that the driver has created on
- * the host. Disks stay, because they are deleted with the pool.
+ * Kills every guest of this agent, even one without a configuration file. Removes everything that the driver has
+ * created on the host. Disks stay, because they are deleted with the pool.
  */
 export async function removeAll(context: LxcStopContext, configs: LxcConfigStore, namePrefix: string): Promise<void> {
   const { paths, runtime } = context

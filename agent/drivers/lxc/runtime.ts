@@ -31,7 +31,7 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of times that `#listPassing` reads its cgroup: a reboot runs up to five processes in turn. */
+/** Maximum number of reads of the pivot group by `#listPassing`. A reboot runs up to five processes in sequence. */
 const mostLooks = 5
 /** Maximum wait in ms until a process executes a program. On a busy host, this takes up to a few ms. */
 const executingMs = 10
@@ -90,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A rebooting guest can have got a new monitor after the first search.
+    // Searches the monitor again, because a rebooting guest can have got a new monitor after the first search.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }

@@ -11,8 +11,8 @@ export interface StopAllContext extends LxcStopContext {
 }
 
 /**
- * Shuts down all guests of this agent at the same time, even without a configuration file. Kills a guest that takes
- * longer than `timeoutMs`.
+ * Shuts down all guests of this agent at the same time, including guests without a configuration file. Kills a guest
+ * that takes longer than `timeoutMs`.
  * @throws the first error, after all guests were handled
  */
 export async function stopAll(context: StopAllContext, timeoutMs: number): Promise<void> {

@@ -83,7 +83,7 @@ export class StoppedEvents {
     this.#watcher.close()
   }
 
-  /** Checks memory kills first: the hook leaves the mark file of a shutdown even if the guest's init was killed. */
+  /** Checks memory kills first, because the hook leaves its mark file even if the kernel killed the guest's init. */
   #causeOf(name: string): StopCause {
     const init = this.#known.get(name)?.pid
     if (init !== undefined && this.options.ranOutOfMemory(init)) return 'memory'

@@ -18,12 +18,12 @@ const continueTimeoutMs = 30_000
 /** Pause in ms between attempts to continue a guest. */
 const retryMs = 200
 
-/** True if the guest's move has paused it, or may have paused it, on either host. */
+/** True if a move to or from this host has paused the guest, or may have paused it. */
 export function isPausedByMove({ arriving, leaving }: RunPaths): boolean {
   return existsSync(arriving) || existsSync(leaving)
 }
 
-/** Marks a guest that its move pauses soon, or may have paused. Each later start then continues the guest. */
+/** Marks a guest that its move is about to pause, or may have paused. Each later start then continues the guest. */
 export function markLeaving({ leaving }: RunPaths): void {
   writeFileSync(leaving, '', { mode: 0o600 })
 }

@@ -11,7 +11,7 @@ const mostBytes = 65_536
 
 /**
  * Reads root's login through the guest agent. If the agent does not answer, reads the login that Berth last wrote to
- * the volume. The volume of a restored snapshot has the login from the time of the snapshot.
+ * the volume. For a restored snapshot, this is the login from the time of the snapshot.
  * @returns undefined for Windows, or if the volume contains no login
  */
 export async function readCurrentLogin(volume: string, run: RunPaths | undefined): Promise<CurrentLogin | undefined> {

@@ -22,9 +22,9 @@ const waitMs = 300
 const timeoutMs = 1000
 
 /**
- * Reports the use of guests' file systems. The host itself cannot see the use: freed blocks stay in the disk image
- * until the guest discards them. Guest agents are queried in the background. Only callers of `refresh` wait, for a
- * short time.
+ * Reports the use of guests' file systems. The host itself cannot see the use, because freed blocks stay in the disk
+ * image until the guest discards them. Guest agents are queried in the background. Only callers of `refresh` wait, for
+ * a short time.
  */
 export class DiskUse {
   readonly #answers = new Map<string, Answer>()

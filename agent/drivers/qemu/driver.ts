@@ -133,7 +133,7 @@ export class QemuDriver implements Driver {
     }
   }
 
-  /** Returns 0 (no quota): the disk file has a fixed size, and a quota would also count the data of its snapshots. */
+  /** Returns 0 (no quota), because the disk file has a fixed size. A quota would also count data of its snapshots. */
   volumeLimitBytes(): number {
     return 0
   }

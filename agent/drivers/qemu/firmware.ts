@@ -26,8 +26,8 @@ async function ensureVars(path: string, template: string): Promise<void> {
 const mostFiles = 16
 
 /**
- * Gives the TPM's files to the user of the guest's QEMU. In a volume from another guest's backup, they belong to
- * another user. The content is untrusted: links are not followed, and everything except regular files is deleted.
+ * Gives the TPM's files to the user of the guest's QEMU. If the volume is from another guest's backup, another user
+ * owns them. The content is untrusted, so links are not followed, and everything except regular files is deleted.
  */
 async function ensureTpm(path: string, userId: number): Promise<void> {
   if (!(await lstat(path).catch(() => undefined))?.isDirectory()) await rm(path, { force: true })

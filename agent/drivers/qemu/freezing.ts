@@ -12,7 +12,7 @@ export interface FreezingOptions {
   readonly log: Logger
   /** Time in ms within which a guest must answer a request to thaw; default 5 s. */
   readonly thawTimeoutMs?: number
-  /** Pause in ms before the first retry of a thaw; default 1 s. Each retry doubles the pause, up to ten times this. */
+  /** Pause in ms before the first retry of a thaw; default 1 s. Each retry doubles the pause, up to a factor of ten. */
   readonly pauseMs?: number
 }
 

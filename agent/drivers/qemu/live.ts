@@ -159,7 +159,7 @@ export class QemuLiveMoves implements LiveMoves {
   }
 }
 
-/** Refuses to move a guest with frozen file systems. Only this host retries the thaw; the target would not. */
+/** Refuses to move a guest with frozen file systems, because the target would not try to thaw them. */
 function refuseFrozen({ frozen }: RunPaths): void {
   if (existsSync(frozen))
     throw offlineRequired(['its file systems are frozen by a backup or snapshot: try again later'])

@@ -195,7 +195,7 @@ export class Machines {
     await this.monitor(name)
   }
 
-  /** Reports the guest's end if QEMU has ended or the guest has shut down. A lost connection proves neither. */
+  /** Reports the guest's end if QEMU has ended or the guest has shut down. A lost connection does not prove this. */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')

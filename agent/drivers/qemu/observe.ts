@@ -5,7 +5,7 @@ import type { PowerContext } from './power.js'
 
 type Context = Pick<PowerContext, 'cgroups' | 'configs' | 'machines' | 'namePrefix' | 'paths' | 'runtime'>
 
-/** Lists the guests that have a process, and starts to watch each of them, to report its end. */
+/** Lists the guests that have a process. Also starts to watch these guests, so that their end is reported. */
 export function observeMachines({ configs, machines, namePrefix, paths, runtime }: Context): ObservedGuest[] {
   return runtime.listNames(namePrefix).flatMap((name): ObservedGuest[] => {
     const uuid = configs.findUuid(name)

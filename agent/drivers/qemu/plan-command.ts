@@ -172,7 +172,7 @@ function planTpm(): string[] {
 
 /**
  * Controller of the serial ports. The first port is reserved for a console. Without these options, disk reads were a
- * fifth slower: QEMU then checks 64 queues whenever one of its file descriptors is ready.
+ * fifth slower, because QEMU then checks 64 queues whenever one of its file descriptors is ready.
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 

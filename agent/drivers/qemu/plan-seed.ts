@@ -48,7 +48,7 @@ export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] 
 
 /**
  * Plans a network config of version 2. It uses only forms that netplan, networkd and eni all render correctly. Gateways
- * are set by their own keys: routes to `::/0` would become `::/64`, and `to: default` crashes networkd's renderer.
+ * have their own keys, because a route to `::/0` would become `::/64`, and `to: default` crashes networkd's renderer.
  */
 export function planNetwork(nic: MachineNic, resolvers: readonly string[]): unknown {
   const { mac, ipv4, prefixLength, gateway, ipv6Addresses, gateway6 } = nic
@@ -73,7 +73,7 @@ const merge = [
   { name: 'dict', settings: ['no_replace', 'recurse_list'] },
 ]
 
-/** Plans Berth's settings. root's account is not locked: an sshd without PAM refuses the keys of a locked account. */
+/** Plans Berth's settings. Does not lock root's account, because an sshd without PAM would then refuse keys. */
 function planConfig(instance: Instance): unknown {
   const { passwordHash, reset } = instance
   const keys = keysOf(instance)
@@ -97,7 +97,7 @@ function planConfig(instance: Instance): unknown {
   }
 }
 
-/** Plans a command that sets the password only once: cloud-init-per leaves a mark in the guest. */
+/** Plans a command that sets the password only once, because cloud-init-per leaves a mark in the guest. */
 function planReset({ serial, passwordHash }: NonNullable<Instance['reset']>): string[] {
   return ['cloud-init-per', 'once', `berth-password-${serial}`, 'usermod', '-p', passwordHash, 'root']
 }

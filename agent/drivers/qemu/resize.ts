@@ -51,7 +51,7 @@ async function resizeRunning(context: ResizeContext, machine: Machine): Promise<
   return { outcome: later ? 'at_next_start' : 'applied', changed }
 }
 
-/** Raises `memoryBytes` to at least `launchedMib`: the guest can use all memory that it was started with. */
+/** Raises `memoryBytes` to at least `launchedMib`, because the guest can use all memory that it was started with. */
 function bounded(machine: Machine, launchedMib: number | undefined): Machine {
   const memoryBytes = Math.max(machine.limits.memoryBytes, (launchedMib ?? 0) * mib)
   return { ...machine, limits: { ...machine.limits, memoryBytes } }

@@ -45,8 +45,8 @@ const settleTimeoutMs = 30_000
  * Starts the guest and returns as soon as its QEMU answers. Does nothing for a running guest. Continues a guest that
  * its move has paused. Call this only on the host that owns the guest. If a killed agent left a launch-machine.pl that
  * is about to start the guest, this function waits for it.
- * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
- * then runs.
+ * @throws {BerthError} `guest_start_failed` with QEMU's own reason
+ * @throws the error of `connected`; the guest runs nevertheless
  */
 export async function startMachine(
   context: QemuStartContext,

@@ -61,7 +61,7 @@ export type ChosenAddresses = ReturnType<GuestContext['network']['choose']>
 export interface NetworkFacts {
   /** Result of `readListeningPorts`. */
   readonly listening: ReadonlySet<string>
-  /** Public addresses of the guest. Undefined: they are chosen as requested. */
+  /** Public addresses of the guest. Undefined: `network.choose` chooses them from the order. */
   readonly addresses: ChosenAddresses | undefined
 }
 

@@ -14,7 +14,7 @@ export interface DueDeletionParts {
 /**
  * Removes deleted guests whose deletion can no longer be undone. Each deletion is stored with its guest, so it survives
  * a restart of the agent. While the clock may be wrong, nothing is removed. If a deleted guest runs or should run, its
- * deletion is undone: an older agent, which ignores deletions, may have started it.
+ * deletion is undone. An older agent, which ignores deletions, may have started the guest.
  */
 export class DueDeletions {
   #timer: NodeJS.Timeout | undefined

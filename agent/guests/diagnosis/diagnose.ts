@@ -115,7 +115,7 @@ export class ConnectionDiagnosis {
       outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
-      // `hostOutside`: connection from the host to `way.address`. The kernel then uses this address as source, too.
+      // For a connection from the host to `way.address`, the kernel uses the same address as source (`hostOutside`).
       drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
     }
   }

@@ -13,8 +13,8 @@ export interface ConnectionFacts {
   /** Address for clients: the guest's public address or a mapping's address. `isThere`: the host has this address. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
-   * True if the guest's firewall drops packets from the client (`caller`). `hostInside` and `hostOutside`: packets from
-   * the host itself, if it connects to the guest's internal address or to `outside.address`.
+   * True if the guest's firewall drops packets from this source. `caller`: the client. `hostInside`: the host, at the
+   * guest's internal address. `hostOutside`: the host, at `outside.address`.
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
   /** Results of connection attempts. Undefined: there was no attempt, because its result would prove nothing. */

@@ -23,7 +23,7 @@ export interface ArrivalsParts {
 export interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
-  /** Addresses that the guest keeps. They join the pool if this host becomes the owner. Absent in older records. */
+  /** Addresses that the guest keeps. If this host becomes the owner, they join its pool. Absent in older records. */
   readonly kept?: readonly PoolAddress[]
   readonly received?: ReceivedDisks
   /** True if a process of the driver waits for the guest's memory. */

@@ -18,7 +18,7 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
     .get(uuid)
   const hasGuest = store.find(uuid) !== undefined
   if (!known) return hasGuest ? firstOwnership : unknownOwnership
-  // Without a guest, the row is from a deleted guest. Only the generation in it is still valid.
+  // If the host does not have the guest, the row is left from a deleted guest. Only its generation is still valid.
   return hasGuest ? known : { ...known, role: 'absent', moveId: '' }
 }
 

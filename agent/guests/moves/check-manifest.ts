@@ -8,7 +8,7 @@ import { refuseOtherAddresses } from './reserve-arrival.js'
 const gib = 1024 ** 3
 
 /**
- * Reads a manifest and checks that the guest still fits on this host: its settings may have changed during the move.
+ * Reads a manifest and checks that the guest still fits on this host, because its settings may have changed meanwhile.
  * @throws {BerthError} `bad_stream`, `invalid_field`, `resource_exhausted`, `guest_changed`
  */
 export async function checkManifest(

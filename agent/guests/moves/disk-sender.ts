@@ -45,7 +45,7 @@ export class DiskSender {
     }
   }
 
-  /** Asks the target to check whether the guest still fits on it. */
+  /** Asks the target to check whether the guest still fits on that host. */
   async check(manifest: Manifest): Promise<void> {
     await this.#sendManifest({ kind: 'check' }, manifest)
   }

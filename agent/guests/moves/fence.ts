@@ -24,8 +24,8 @@ type EndContext = Pick<GuestContext, 'store' | 'machines' | 'network' | 'config'
 const fencedReason = 'the container belongs to another host; this host keeps an old copy of its disk'
 
 /**
- * Records that the guest must not run. Its addresses of shared pools leave this host's pool, because the other host
- * possibly has them. Joins the caller's transaction.
+ * Records that the guest must not run. The guest's addresses of shared pools leave this host's pool, because the other
+ * host possibly has them. Joins the caller's transaction.
  * @param before role of this host before the decision
  */
 export function recordFence(

@@ -51,7 +51,7 @@ export class LiveArrivals {
     return liveOf(machines, record).connect(machines.of(record))
   }
 
-  /** Gives the disk the content of a snapshot, in place: the process of the prepared guest has the disk open. */
+  /** Gives the disk the content of a snapshot in place, because the process of the prepared guest has it open. */
   async adoptDisk(uuid: string, snapshot: string): Promise<void> {
     const { store, machines, volumes } = this.context
     const record = store.get(uuid)
@@ -66,8 +66,8 @@ export class LiveArrivals {
   }
 
   /**
-   * Ends the process of an arriving guest whose move has failed. Called before the guest is removed from the journal,
-   * so that the next agent repeats this if the agent is killed.
+   * Ends the process of an arriving guest whose move has failed. Must be called before the guest is removed from the
+   * journal. If the agent is killed in between, the next agent then repeats the call.
    */
   async endArriving(uuid: string): Promise<void> {
     const { store } = this.context

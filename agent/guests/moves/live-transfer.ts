@@ -25,8 +25,8 @@ export interface LiveTransferParts extends LiveGuest {
 
 /**
  * Sends the memory of a running guest and the changes of its disk in turn. Memory is sent only while few changes of the
- * disk are unsent: after a small round, and until the guest has again written much. Therefore only few changes are left
- * when the driver pauses the guest.
+ * disk are unsent: from the end of a small round until the guest has written much again. Therefore only few changes are
+ * left when the driver pauses the guest.
  */
 export class LiveTransfer {
   #writtenBytes = 0

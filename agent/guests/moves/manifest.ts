@@ -29,7 +29,7 @@ export interface Manifest {
   readonly isWanted: boolean
 }
 
-/** Collects everything that moves with a guest, except its disk. While the guest runs, the result is only a check. */
+/** Collects everything that moves with a guest, except its disk. A running guest's manifest only serves for checks. */
 export function makeManifest(
   { logins, targets }: Pick<BackupContext, 'logins' | 'targets'>,
   record: GuestRecord,

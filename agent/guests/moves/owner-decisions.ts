@@ -47,7 +47,7 @@ export class OwnerDecisions {
     await this.#endIfDiscarded(uuid, { kind: 'appoint', generation, isOwner })
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     await endFenced(this.parts.context, uuid) // also if an earlier attempt recorded the fence and then failed
-    // A target removes its received data here. A source does not: the operation of the move deletes its guest.
+    // A target removes its received data here. On a source, the operation of the move deletes the guest.
     if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
     if (change?.effect === 'start' && before === 'arriving') await this.#startArrived(uuid)
     await this.#forgetReceived(uuid)

@@ -33,7 +33,7 @@ export function planMappings(
   })
 }
 
-/** Returns the addresses in the order of `before`. Those in `chosen` replace the ones that the guest does not keep. */
+/** Returns the addresses in the order of `before`. Addresses in `chosen` replace those that the guest does not keep. */
 export function planAddresses(
   before: readonly string[],
   kept: readonly { readonly address: string }[],

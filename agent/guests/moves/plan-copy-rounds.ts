@@ -8,7 +8,7 @@ export interface SentDisk {
   readonly tookMs: number
 }
 
-/** If an increment has at most this many bytes, the guest is stopped: the last increment will then be small, too. */
+/** If an increment has at most this many bytes, the guest is stopped, because the last increment will be small, too. */
 export const smallBytes = 8 * mib
 /** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8

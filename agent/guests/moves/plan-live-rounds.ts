@@ -12,7 +12,7 @@ const mib = 1024 * 1024
 const leftMs = 1000
 /** Maximum number of successive rounds that are too large for a pause of the guest. */
 const mostLarge = 10
-/** Time in ms after which a move fails if its guest, slowed down as much as possible, changes its memory too fast. */
+/** Time in ms after which a move fails if the unsent memory does not shrink at maximum slowdown of the guest. */
 const stallMs = 5 * 60_000
 
 /** Returns the maximum bytes of unsent disk changes at which the guest may be paused: about one second of transfer. */
@@ -22,7 +22,7 @@ export function planLeftBytes({ bytes, tookMs }: SentDisk, bandwidthMbps: number
   return Math.max(mib, Math.min(limit, Math.max(smallBytes, measured)))
 }
 
-/** Counts successive rounds that were too large for a pause. @throws {BerthError} `move_too_slow` for too many */
+/** Counts successive rounds that were too large for a pause. @throws {BerthError} `move_too_slow` above `mostLarge` */
 export function countLarge(large: number, { bytes }: SentDisk, leftBytes: number): number {
   if (bytes <= leftBytes) return 0
   if (large < mostLarge) return large + 1

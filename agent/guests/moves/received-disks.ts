@@ -7,8 +7,8 @@ import { readDetails, writeDetails } from './change-ownership.js'
 import { findRound } from './round-ids.js'
 
 /*
- * The target host's journal of completely received snapshots. A read-only subvolume does not prove that a
- * snapshot is complete: btrfs-receive(8) also makes it read-only if its stream ends too early between two commands.
+ * The target host's journal of completely received snapshots. A read-only subvolume can be incomplete, because
+ * btrfs-receive(8) makes it read-only even if its stream ends too early between two commands.
  */
 
 const gib = 1024 ** 3
@@ -34,7 +34,7 @@ export interface ReceivedDisk {
 }
 
 /**
- * Records that a snapshot is complete and durable. Removes the rounds that this snapshot replaces from the record. The
+ * Records that a snapshot is complete and durable. Also deletes the records of rounds that this snapshot replaces. The
  * caller deletes the snapshots of these rounds.
  */
 export function noteReceived(store: GuestStore, uuid: string, moveId: string, disk: ReceivedDisk): void {

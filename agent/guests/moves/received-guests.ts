@@ -84,12 +84,12 @@ export class ReceivedGuests {
     else await this.#makeDisk(uuid, snapshot, manifest)
   }
 
-  /** Makes the disk of a guest that is stopped, and deletes all received snapshots that it does not keep. */
+  /** Makes the disk of a guest that is stopped, and deletes received snapshots that do not stay with the guest. */
   async #makeDisk(uuid: string, snapshot: string, { limits, document }: Manifest): Promise<void> {
     const { store, volumes, machines } = this.parts.context
     const record = store.get(uuid)
     const limitBytes = volumeLimitOf(machines, { ...record, ...document, spec: { ...record.spec, limits } })
-    // A live move can have begun before the source's rollback to an older agent. Its process still uses the volume.
+    // The source may have begun a live move before its rollback. The process of that move still uses the volume.
     await machines.driverOf(record).kill(machines.of(record))
     await volumes.prepare(uuid, { snapshot }, limitBytes)
     await volumes.exchange(uuid)

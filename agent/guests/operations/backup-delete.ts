@@ -26,7 +26,7 @@ export function backupDeleteKind(
         hashOf: { targetId: input.targetId, backupId },
         reserve: () => {
           const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
-          // The state `taking` must stay: by this state, other operations recognize the snapshot of an unfinished
+          // The state `taking` must stay, because other operations use it to recognize the snapshot of an unfinished
           // backup.
           if (known?.state === 'taking')
             throw conflict('task_running', 'the backup is being created: cancel its task first')

@@ -21,7 +21,7 @@ export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Takes the snapshot to send. Does not call `removeStrays`: unrecorded snapshots can belong to another operation. */
+/** Takes the snapshot to send. Does not call `removeStrays`, because other operations can have unrecorded snapshots. */
 function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

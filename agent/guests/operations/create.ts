@@ -159,9 +159,9 @@ function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
 }
 
 interface FirstBoot {
-  /** Called with the work that prepares the first boot. Must run this work. */
+  /** Called with the function that prepares the first boot. Must call this function. */
   readonly prepare: (work: () => Promise<void>) => Promise<void>
-  /** Called with the first boot. Must run it. */
+  /** Called with the function that boots the guest for the first time. Must call this function. */
   readonly start: (step: StepContext<CreateInput>, boot: () => Promise<void>) => Promise<void>
 }
 

@@ -12,7 +12,7 @@ import { broken, mark, settled } from './outcomes.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 interface DeleteInput extends StopInput {
-  /** Time in ms for which the guest is only stopped, and the deletion can be undone. 0 or undefined: removed now. */
+  /** Time in ms for which the guest is only stopped and can be undeleted. 0 or undefined: it is removed at once. */
   retainMs?: number
 }
 

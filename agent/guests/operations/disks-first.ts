@@ -11,8 +11,8 @@ const mostStarts = 16
 
 /**
  * Delays the start of new guests until the disks of all guests that are being created exist. A booting guest would slow
- * down the remaining creations (docs/design/operations.md). The state is only in memory: after a restart of the agent,
- * each creation continues at its step and calls `prepare` again.
+ * down the remaining creations (docs/design/operations.md). The state is only in memory, because each creation calls
+ * `prepare` again after a restart of the agent.
  */
 export class DisksFirst {
   readonly #inWork = new Set<Promise<unknown>>()

@@ -47,8 +47,8 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
             )
         },
       })
-      // The hash identifies repeated orders. It excludes the ticket and the field `live`: gateways repeat an order with
-      // a new ticket, and the guest may have stopped meanwhile.
+      // The hash identifies repeated orders. It excludes the ticket, because gateways repeat an order with a new
+      // ticket. It also excludes `live`, because the guest may have stopped meanwhile.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps, ...(offline && { offline }) } }
     },
     steps: [
@@ -171,7 +171,7 @@ function stopUnlessLive(context: BackupContext): MoveStep {
   }
 }
 
-/** Older agents do not know this step's name. After a rollback, they run a live move again and stop its guest. */
+/** Older agents do not know this step's name. An older agent that resumes a live move therefore stops the guest. */
 function lastStep(parts: CopyParts, live: LiveSender): MoveStep {
   return {
     name: 'last_changes',

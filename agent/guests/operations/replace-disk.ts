@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
   }
 }
 
-/** Runs the step only if the guest should run and is allowed to. After a new suspension, the guest stays stopped. */
+/** Runs the step only if the guest should run and is allowed to run. A newly suspended guest stays stopped. */
 export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(store.get(at.subject.id))) await step.run(at)

@@ -62,7 +62,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
-  // Never lowers `fetchedBytes`: an earlier operation may still need the space that it has reserved.
+  // Never lowers `fetchedBytes`, because an earlier operation may still need the space that it has reserved.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }

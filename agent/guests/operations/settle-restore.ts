@@ -21,14 +21,14 @@ export function settleRestore(
 }
 
 /**
- * Makes the hidden snapshot of the old disk visible, so that the owner can try to restore it. Call this if the new disk
- * does not work and the old disk could not be restored.
+ * Makes the hidden snapshot of the old disk visible, so that the owner can try to restore the old disk. Call this if
+ * the new disk does not work and the old disk could not be restored.
  */
 function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: GuestRecord, id: string): void {
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // The disk limit need not rise: the old disk already counted in `planAllowance` as a hidden snapshot.
+  // The disk limit need not rise, because `planAllowance` already counted the old disk as a hidden snapshot.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

@@ -118,7 +118,7 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 
 /**
  * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Waits until the kernel has
- * freed its space. Otherwise a repeated call could delete a second snapshot needlessly.
+ * freed the space of the deleted snapshot. Otherwise a repeated call could delete a second snapshot needlessly.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(

@@ -53,7 +53,7 @@ export function parseFormer({
     snapshotSchedule: scheduleOf(former.snapshotSchedule),
     backupSchedule: backupScheduleOf(former),
     backups: former.backups.map((backup): BackupRecord => ({ ...backup, state: 'ready' })),
-    // The disk contains the login. Its password was only stored on the failed host.
+    // The disk contains the login, but the password itself was stored only on the failed host.
     hasPassword: false,
     login: null,
   }
@@ -68,14 +68,14 @@ export function takeOver({ store }: Pick<GuestContext, 'store'>, uuid: string, g
     throw conflict('guest_moving', 'this host has a copy of the container, or knows a newer owner')
 }
 
-/** Keeps host ports that are free on this host, and sets others to 0: any free port. Joins the caller's transaction. */
+/** Keeps host ports that are free on this host. Sets others to 0 (any free port). Joins the caller's transaction. */
 export function freePorts(
   { ports }: Pick<GuestContext, 'ports'>,
   wanted: readonly CheckedMapping[],
   listening: ReadonlySet<string>,
 ): CheckedMapping[] {
   const choice = ports.openChoice(listening)
-  // The addresses of the failed host are not addresses of this host.
+  // Only mappings without a host address fit on this host, because the failed host had other addresses.
   const hasAddress = (hostIp: string): boolean => hostIp === ''
   return planMappings(wanted, [], { hasAddress, tryTake: (one) => choice.tryTake(spanOf(one)) })
 }

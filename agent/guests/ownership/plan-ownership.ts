@@ -89,13 +89,13 @@ function planExpect(known: Ownership, { moveId, generation }: MoveStep): Ownersh
   return { next: { role: 'arriving', generation, moveId }, effect: isOther ? 'discard' : 'none' }
 }
 
-/** Plans the restore of a guest. A repeated or late order is invalid, because the host knows its generation already. */
+/** Plans the restore of a guest. Refuses repeated and late orders, whose generation is not above the known one. */
 function planRestore(known: Ownership, { generation }: { generation: number }): OwnershipChange | undefined {
   if (known.role !== 'absent' || generation <= known.generation) return undefined
   return changed({ role: 'owner', generation, moveId: '' })
 }
 
-/** Messages of the gateway can be repeated or late. Only a generation above the known one takes effect. */
+/** Plans a decision of the gateway. It can be repeated or late, so only a higher generation takes effect. */
 function planAppoint(
   known: Ownership,
   { generation, isOwner }: { generation: number; isOwner: boolean },

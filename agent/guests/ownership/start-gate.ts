@@ -6,8 +6,8 @@ const setting = 'owners_compared_in_boot'
 const pollMs = 250
 
 /**
- * Keeps guests stopped after a boot of the host until a gateway has checked which of them belong to other hosts. While
- * the host was down, its guests may have been restored there. If no gateway answers in time, the guests are started.
+ * Keeps guests stopped after a boot of the host until a gateway has checked which of them belong to other hosts.
+ * Another host may have restored a guest during the downtime. If no gateway answers in time, the guests are started.
  */
 export class StartGate {
   #untilMs: number

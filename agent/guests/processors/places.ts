@@ -34,8 +34,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Returns the processors of a guest. For a guest that should run, chooses new ones only if their number has changed.
-   * A guest that should not run adds no load to its processors.
+   * Returns the processors of a guest. For a guest that should run, chooses new processors only if the number of its
+   * processors has changed. A guest that should not run adds no load to its processors.
    */
   cpusOf({ uuid, wanted, spec: { limits } }: PlacedGuest): readonly number[] {
     const known = this.#places.get(uuid)

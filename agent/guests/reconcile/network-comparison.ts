@@ -59,7 +59,7 @@ export class NetworkComparison {
 
   /** Makes the given parts of the network match the recorded guests. @throws {BerthError} the host's first error */
   async ensure(parts: readonly NetworkPart[]): Promise<void> {
-    // After a boot, another host may have addresses of guests, which are therefore not added before guests may start.
+    // While the start gate is closed after a boot, another host may use guests' addresses. These are added later.
     const isGated = (this.context.startGate?.leftMs ?? 0) > 0
     const now = isGated ? parts.filter((part) => part !== 'addresses') : parts
     this.#noteRepairs(await this.context.network.ensure(this.#plan(), now))

@@ -25,8 +25,8 @@ export type GuestRepair =
   | { kind: 'end'; uuid: string }
 
 /**
- * Plans repairs where the host differs from the journal. Ends a running guest only if it belongs to another host, because
- * it could run twice. Any other running guest is recorded as running, because the journal may be wrong.
+ * Plans repairs where the host differs from the journal. Ends a running guest only if it belongs to another host,
+ * because it could run on both. Any other running guest is recorded as running, because the journal may be wrong.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])

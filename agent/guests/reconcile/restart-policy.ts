@@ -1,8 +1,8 @@
-/** Maximum time in ms that the restart of an ended guest waits for the driver's report of the cause. */
+/** Maximum time in ms for which the restart of an ended guest waits until the driver reports why the guest ended. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Time in ms for which a start counts. Each counted start doubles the wait before the next start. */
+/** Time in ms for which a start is counted. Each counted start doubles the wait before the next start. */
 const windowMs = 600_000
 
 /** Decides when a stopped guest that should be running is started again. */

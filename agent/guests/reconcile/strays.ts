@@ -8,7 +8,7 @@ type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
 
 /**
  * Finds guests on the host that the journal does not contain. The journal can be outdated, so they are only reported.
- * Guests that the journal records as deleted are removed: a power loss may have brought their files back.
+ * Guests that the journal records as deleted are removed, because a power loss may have brought their files back.
  */
 export async function findStrays(context: Context): Promise<string[]> {
   const strays: string[] = []

@@ -55,7 +55,7 @@ export class GuestStore {
     })
   }
 
-  /** Returns the guest's record: the same frozen object until the guest changes. */
+  /** Returns the guest's record. It is frozen, and stays the same object until the guest changes. */
   find(uuid: string): GuestRecord | undefined {
     const revision = this.#revision.get(uuid)
     return revision === undefined ? undefined : this.#recordAt(uuid, revision)
@@ -77,7 +77,7 @@ export class GuestStore {
     return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
   }
 
-  /** Lists guests by id; the same list object until a guest changes. @param sinceRevision only guests changed later */
+  /** Lists guests by id. Returns the same list until a guest changes. @param sinceRevision only guests changed later */
   list(sinceRevision = -1): readonly GuestRecord[] {
     const { revision, db } = this.changes
     if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)
@@ -205,7 +205,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Reads a record. Does not cache it in a transaction: after a rollback, another change can get the same revision. */
+  /** Reads a record. Does not cache it in a transaction, because a rollback lets another change reuse the revision. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

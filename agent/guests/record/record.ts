@@ -177,8 +177,8 @@ export interface GuestDocument {
   /** Bytes by which the volume's limit is raised while a backup is fetched. */
   fetchedBytes: number
   /**
-   * Bytes by which the volume's limit is raised after a restore. The restored volume contains separate copies of data
-   * that the backed-up volume shared with an image or among its files.
+   * Bytes by which the volume's limit is raised after a restore. The restored volume has its own copies of data that
+   * the backed-up volume shared with an image or between files.
    */
   extraBytes: number
   /** Value that `extraBytes` gets when the volume of an unfinished restore becomes the guest's disk. */

@@ -35,7 +35,7 @@ function wallMs(ms: number, time: TimeFormat): number {
   return Date.parse(`${time.format(ms).replace(' ', 'T')}Z`)
 }
 
-/** Returns the times at which the clocks show `wall`. @param twice true: both times, if the clocks show it twice */
+/** Returns the times at which the clocks show `wall`. @param twice true: returns both times if there are two */
 function instantsOf(wall: number, twice: boolean, time: TimeFormat): number[] {
   const first = time.parse(new Date(wall).toISOString().slice(0, 19)) ?? Infinity
   return twice && wallMs(first + hourMs, time) === wall ? [first, first + hourMs] : [first]

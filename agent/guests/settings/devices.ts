@@ -22,7 +22,7 @@ export function setDevices(context: GuestContext, target: Target, { names }: Dev
       return () => store.update(uuid, { devices: old })
     },
     apply: async (record) => {
-      // in addition to limits, `resize` writes the list of devices to the guest's configuration
+      // `resize` also writes the list of devices to the guest's configuration.
       const resized = await context.machines.driverOf(record).resize(context.machines.of(record))
       if (resized.outcome === 'refused') throw resized.error
       const later = resized.outcome === 'applied'

@@ -2,7 +2,7 @@ import type { Database } from '../../state/database.js'
 
 /*
  * Ids of applied changes of settings. Each id is stored in the same transaction as its change. Therefore a client that
- * got no answer can repeat its request without adding something twice.
+ * got no answer can repeat its request without making the change twice.
  */
 
 /** True if the change with this id was applied. @param operationId empty if the change has no id */

@@ -46,7 +46,7 @@ export function setLabels(
 
 /**
  * Writes the host name that the guest gets at its next start. The write can fail, because the guest controls its files.
- * A failure is only logged: the name in Berth changes anyway.
+ * A failure is only logged. The name in Berth changes nevertheless.
  */
 async function setHostname(
   { machines, log }: Pick<GuestContext, 'machines' | 'log'>,

@@ -29,7 +29,7 @@ export function decodeSettings(backupId: string, text: string | undefined): Back
   }
 }
 
-/** Encodes a firewall for a backup's note. If it is too long, omits descriptions, or else encodes a “drop all”. */
+/** Encodes a firewall for a note. If the text is too long, omits descriptions. If it still is, encodes “drop all”. */
 export function encodeFirewall(firewall: Firewall): string {
   const rules = firewall.rules.map((rule) => ({ ...rule, description: '' }))
   const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }

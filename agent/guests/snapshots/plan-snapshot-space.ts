@@ -43,8 +43,8 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 }
 
 /**
- * Returns the bytes by which the disk limit is raised right after a snapshot. These are the measured bytes, but at most
- * the space limit of snapshots plus the disk size, because a guest can already use more than the size of its disk.
+ * Returns the bytes by which the disk limit is raised right after a snapshot: the measured bytes, up to a maximum. The
+ * maximum is the disk size plus the space limit of snapshots, or plus the retained bytes if these are more.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes

@@ -55,7 +55,7 @@ export function isExportSnapshot(id: string): boolean {
   return id.startsWith(exportPrefix)
 }
 
-/** Deletes snapshots in the pool that the guest's record lacks, because an earlier operation could not delete them. */
+/** Deletes snapshots that earlier operations failed to delete: those in the pool that the guest's record lacks. */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))

@@ -51,7 +51,7 @@ export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
 }
 
-/** Lists the subvolumes directly inside the subvolume of `path`. Omits deeper subvolumes: guests choose their names. */
+/** Lists the subvolumes directly inside the subvolume of `path`. Omits deeper ones, whose names guests can choose. */
 export async function listSubvolumes(path: string): Promise<Subvolume[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
     maxOutputBytes: 64 * 1024 * 1024,

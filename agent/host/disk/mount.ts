@@ -56,7 +56,7 @@ export async function mount(
   await run('mount', ['-t', options.type, '-o', options.options.join(','), '--', source, target])
 }
 
-/** Unmounts. Retries while the mount is busy: guests and commands release it only after their end. */
+/** Unmounts. Retries while guests or commands still use the mount. */
 export async function unmount(target: string): Promise<void> {
   for (const endMs = performance.now() + busyMs; ; await delay(50)) {
     try {

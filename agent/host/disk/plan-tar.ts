@@ -1,4 +1,4 @@
-/** Patterns of files in /dev, which are not copied: the host fills /dev, and only the host may create devices. */
+/** Patterns of files in /dev. They are not copied, because the host fills /dev and only the host may create devices. */
 export const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
 
 export interface TarOptions {
@@ -23,7 +23,7 @@ export function planUntar(options: TarOptions): string[] {
 export interface ArchiveOptions extends TarOptions {
   /** Compression of the archive. Default: none. */
   readonly compression?: 'zstd' | 'gzip'
-  /** Directory in the archive that contains the files: lower-case letters. Default: the top of the archive. */
+  /** Name, in lower-case letters, of the archive's directory with the files. Default: the top of the archive. */
   readonly directory?: string
 }
 
@@ -40,7 +40,7 @@ export function planArchive({ compression, directory, ...options }: ArchiveOptio
     '--warning=no-file-ignored',
     ...planCommon(options),
     ...(compression ? [`--${compression}`] : []),
-    // Changes names and the targets of hard links (flags "rh"), but not those of symbolic links.
+    // Changes the names of files and the targets of hard links (flags "rh"), but not the targets of symbolic links.
     ...(directory ? [`--transform=flags=rh;s,^\\.,${directory},`] : []),
     '.',
   ]

@@ -25,7 +25,7 @@ export function firmwareFiles({
   return secureBoot ? checking : usual
 }
 
-/** Returns the reason why this host cannot run a virtual machine with these features. Undefined: the host can. */
+/** Returns the reason why this host cannot run a virtual machine with these features. Undefined: it can run one. */
 export function findFirmwareHindrance(wish: FirmwareWish): string | undefined {
   const files = firmwareFiles(wish)
   const missing = files && [files.code, files.vars].find((path) => !existsSync(path))

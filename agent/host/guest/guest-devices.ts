@@ -10,7 +10,7 @@ export function hasGuestDevice(device: GuestDevice): boolean {
 
 /**
  * Creates device nodes for guests, named like the devices. Everyone can open these nodes. The host's own nodes are not
- * suitable: without udev, only the host's root can open them, and no user of a guest is mapped to this root.
+ * suitable. Without udev, only the host's root can open them, and no user of a guest is mapped to this root.
  */
 export async function ensureDeviceNodes(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o711 })

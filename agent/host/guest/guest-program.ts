@@ -4,7 +4,7 @@ import { Socket, type ConnectOpts, type SocketConstructorOpts } from 'node:net'
 import { headBytes, outputRecord, writeHead, type OutputNumber } from '../../../shared/program-output.js'
 import type { Terminal, TerminalCommand, TerminalListener } from '../process/pty.js'
 
-/** Interval in ms. The outputs of an ended program are closed after two intervals without new bytes in any output. */
+/** Interval in ms between checks for new output. An ended program's outputs are closed after two silent intervals. */
 const quietMs = 200
 const readBytes = 64 * 1024
 
@@ -69,7 +69,7 @@ class GuestProgram implements Terminal {
     for (const output of this.#outputs) output.resume()
   }
 
-  /** Hangs up: run-in-guest.pl ends the program when its standard input is closed. */
+  /** Hangs up by closing the standard input of run-in-guest.pl, which then ends the program. */
   close(): void {
     this.#isClosed = true
     this.child.stdin!.destroy()

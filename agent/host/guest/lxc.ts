@@ -47,7 +47,7 @@ export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
 }
 
-/** Returns the directory of lock files. lxc creates one for each container that it starts, and never removes it. */
+/** Returns the directory of lock files. lxc creates a lock file for each started container, and never removes it. */
 const lockDirectoryOf = (lxcPath: string): string => `/run/lxc/lock${lxcPath}`
 
 export function listLocks(lxcPath: string): string[] {

@@ -99,7 +99,7 @@ const probe = {
   exitCode: 33,
 } as const
 
-/** Time in ms in which a probe must end after its timeout. Otherwise it counts as stuck in the kernel. */
+/** Time in ms after the timeout of a probe. If the probe still runs then, it counts as stuck in the kernel. */
 const graceMs = 2000
 /**
  * Reason why the present probe hangs. Until this probe ends, all other probes fail with this reason, because they would

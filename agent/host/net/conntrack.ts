@@ -56,10 +56,7 @@ interface Flow {
   readonly name: Buffer
 }
 
-/**
- * Deletes the matching flows. Later packets open new ones.
- * @throws {CommandError} if a flow could not be deleted
- */
+/** Deletes the matching flows. Later packets open new flows. @throws {CommandError} if a flow could not be deleted */
 export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void> {
   const wanted = new Map<string, FlowFilter[]>()
   for (const filter of filters) {

@@ -46,7 +46,7 @@ function readDiskBytes(): Pick<HostCounters, 'readBytes' | 'writeBytes'> {
 
 const sectorBytes = 512
 
-/** Sums /proc/diskstats (kernel documentation: admin-guide/iostats.rst). Its sectors always have 512 bytes. */
+/** Sums the bytes of disks in /proc/diskstats (kernel: admin-guide/iostats.rst), which counts sectors of 512 bytes. */
 export function sumDisks(text: string, disks: ReadonlySet<string>): { readBytes: number; writeBytes: number } {
   let [read, written] = [0, 0]
   for (const line of text.split('\n')) {

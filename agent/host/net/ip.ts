@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // This command marks the end of an answer. `link show` is unsuitable: ip would show no addresses any more.
+    // This command marks the end of an answer. `link show` is unsuitable, because ip would omit addresses afterwards.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)

@@ -41,7 +41,7 @@ function emptyWhenMissing(cause: NodeJS.ErrnoException): string {
   throw cause
 }
 
-/** State of a listening socket, in hex. A bound UDP socket has the state CLOSE. */
+/** States that count as listening, in hex. UDP has no listening state, so a bound UDP socket (CLOSE) counts. */
 const waiting = { tcp: '0A', udp: '07' } as const
 
 /** A socket that waits for connections. */

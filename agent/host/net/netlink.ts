@@ -9,7 +9,7 @@ export interface NetlinkMessage {
   /** Type of the message: NFNL_SUBSYS_x << 8 | message. */
   readonly type: number
   readonly flags: number
-  /** Bytes after the header: an nfgenmsg and attributes. For an error: its negative number and the request. */
+  /** Bytes after the header: an nfgenmsg and attributes; for an error, the negative error number and the request. */
   readonly body: Buffer
 }
 
@@ -70,7 +70,7 @@ export function attribute(type: number, value: Buffer | string): Buffer {
   return encoded
 }
 
-/** Length in bytes of a message's header. `familyBytes`: length in bytes of the nfgenmsg that follows it. */
+/** Length in bytes of a message's header. `familyBytes`: length in bytes of the nfgenmsg after the header. */
 const headerBytes = 16
 export const familyBytes = 4
 

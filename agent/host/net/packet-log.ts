@@ -36,7 +36,7 @@ export type PacketSample =
 
 export interface PacketReport {
   readonly samples: readonly PacketSample[]
-  /** Numbers of sampled packets: inspected ones (`seen`), and ones lost because there were too many (`lost`). */
+  /** Numbers of sampled packets. `seen`: inspected packets. `lost`: packets that were too many to be inspected. */
   readonly seen: number
   readonly lost: number
 }

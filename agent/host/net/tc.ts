@@ -27,7 +27,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // This command marks the end of an answer. `qdisc show` would list all devices, or in iproute2 6.1 the last one.
+    // This command marks the end of an answer. `qdisc show` would list all devices, or only the last (iproute2 6.1).
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -16,8 +16,8 @@ export class GroupMoves {
   }
 
   /**
-   * Makes a later move of a process into a cgroup fast: the kernel waits now, while the agent moves into its own
-   * cgroup. Returns at once and never fails. Only one move runs at a time, because each blocks a thread.
+   * Moves the agent into the cgroup in which it already is. The kernel waits during this move, so that a later move of
+   * a process is fast. Returns at once and never fails. Only one move runs at a time, because each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return

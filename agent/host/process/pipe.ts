@@ -32,7 +32,7 @@ export interface PipeOutput {
 const timeoutMs = 60_000
 /** Time in ms after which an unused tool is ended. A tool takes 20 MiB, but a new start takes only a few ms. */
 const idleMs = 10_000
-/** Maximum characters stored of the stream without the marker. On stderr, nft repeats a failed line of megabytes. */
+/** Maximum stored characters of the stream without the marker. nft can repeat a line of megabytes on stderr. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
  * Matches the message that ip and tc print if interfaces were added or removed during a listing. This is not a failure,

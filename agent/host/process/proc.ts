@@ -1,9 +1,9 @@
 import { closeSync, openSync, readSync, readlinkSync, readdirSync, statSync } from 'node:fs'
 
 /*
- * This module reads the host's /proc. Reads are synchronous on purpose: procfs answers from memory in about 10 µs, and
- * the thread pool would take several times as long. For a process that no longer exists, functions return `undefined`
- * or an empty result.
+ * This module reads the host's /proc. Reads are synchronous, because procfs answers from memory in about 10 µs, and the
+ * thread pool would take several times as long. For a process that no longer exists, functions return `undefined` or an
+ * empty result.
  */
 
 export interface ProcessStat {
@@ -108,8 +108,8 @@ const sigSegvBit = 1n << 10n
 
 /**
  * Parses the signals that a process handles: those that it catches, and those that it blocks to receive them by
- * signalfd or sigwait. Bit 0 is signal 1. If SIGSEGV is blocked, no blocked signal counts as handled: libc blocks all
- * signals around a fork.
+ * signalfd or sigwait. Bit 0 is signal 1. If SIGSEGV is blocked, blocked signals do not count as handled, because libc
+ * blocks all signals around a fork.
  */
 export function parseHandledSignals(status: string): bigint {
   const mask = (name: string): bigint =>

@@ -134,7 +134,7 @@ class Output {
     private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
-  /** @returns false if the command must fail: the output exceeds the limit, and no listener takes its lines */
+  /** @returns false if the command must fail, because no listener takes the output that exceeds the limit */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length

@@ -40,7 +40,7 @@ const joinedBytes = 4096
 /** Pause in ms before input is written again to a full terminal. */
 const fullRetryMs = 10
 
-/** Internal interface of node-pty 1.1.0, which its types omit: forkpty(3), and TIOCSWINSZ on a descriptor. */
+/** Functions of node-pty 1.1.0 that its types omit: forkpty(3), and the ioctl TIOCSWINSZ on a descriptor. */
 interface NativePty {
   fork(
     ...forked: [
@@ -59,7 +59,7 @@ const sameUser = -1
 /**
  * Runs a program on a new pty. The program must close descriptors above 2, because node-pty passes the descriptors of
  * all terminals to programs. Only the native part of node-pty is used. Its JavaScript part discards output that is
- * unread 200 ms after the program's end. It also writes in threads: a late write can reach another terminal.
+ * unread 200 ms after the program's end. It also writes in threads, so that a late write can reach another terminal.
  * @throws {Error} if no ptys or processes are available
  */
 export function openPty(
@@ -147,7 +147,7 @@ export class Pty implements Terminal {
     this.#output.resume()
   }
 
-  /** Hangs up: the kernel sends SIGHUP to the program. If the program does not end by itself, it is killed. */
+  /** Hangs up, so that the kernel sends SIGHUP to the program. Later kills a program that does not end by itself. */
   close(): void {
     this.#output.destroy()
     setTimeout(() => {

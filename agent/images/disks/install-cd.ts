@@ -8,12 +8,12 @@ import { makeImage, type BuildContext } from '../publish.js'
 /** Path of the CD's file in an image's directory. */
 export const cdOf = (image: string): string => join(image, 'cd.iso')
 
-/** Offset in bytes of the name in a CD's first volume descriptor: in sector 16, after one byte. */
+/** Offset in bytes of the name in a CD's first volume descriptor. The name is the second byte of sector 16. */
 const nameAt = 32_769
 const names = ['CD001', 'BEA01']
 
 /**
- * Creates the image of a CD from an untrusted file. Checks only a volume descriptor: the host never reads the rest.
+ * Creates the image of a CD from an untrusted file. Checks only a volume descriptor, because the host never reads more.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installCd(

@@ -42,7 +42,7 @@ export interface DiskFacts {
   readonly kernel: string
 }
 
-/** Plans the configuration of an initramfs with only the needed modules: a third of the default size. */
+/** Plans the configuration of an initramfs with only the needed modules. It has a third of the default size. */
 export function planInitramfs(): { directory: string; name: string; lines: string[] }[] {
   return [
     { directory: 'etc/initramfs-tools/conf.d', name: 'berth', lines: ['MODULES=list', 'COMPRESS=zstd', 'FSTYPE=ext4'] },

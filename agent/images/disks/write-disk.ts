@@ -56,8 +56,8 @@ async function makeRoot({ disk, tree, rootUuid }: DiskParts): Promise<void> {
 }
 
 /**
- * Installs GRUB like grub-install, which needs a block device instead of a file. The disk's first sector points to the
- * core's first sector, which points to the rest of the core. The first pointer is at the offset of kernel_sector in
+ * Installs GRUB like grub-install, which works only on block devices, not on files. The disk's first sector points to
+ * the core's first sector, which points to the rest of the core. The first pointer is at the offset of kernel_sector in
  * boot.S, the second pointer at the offset of the block list in diskboot.S.
  */
 async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {

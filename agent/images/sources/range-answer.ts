@@ -2,7 +2,7 @@ import type { OutboundAnswer } from '../../../shared/outbound-request.js'
 
 /* This module reads facts about a file, or a range of it, from the headers of an HTTP response (RFC 9110). */
 
-/** Returns an ETag or a date that identifies the file's version. Ignores weak ETags: see RFC 9110, 13.1.5. */
+/** Returns an ETag or date that identifies a file's version. Ignores weak ETags, which If-Range forbids (RFC 9110). */
 export function validatorOf({ headers }: OutboundAnswer): string {
   const { etag, 'last-modified': modified = '' } = headers
   return etag !== undefined && !etag.startsWith('W/') ? etag : modified

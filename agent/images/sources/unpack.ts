@@ -6,7 +6,7 @@ import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const timeoutMs = 30 * 60_000
 
-/** Memory limit of each program in bytes. xz -9 and zstd need a tenth of it, but a file could request 4 GiB. */
+/** Memory limit of each program in bytes. xz -9 and zstd need a tenth of this limit, but a file could request 4 GiB. */
 const memoryBytes = 1024 ** 3
 
 /** First bytes in hex of each format that tar can unpack, and tar's option for it. */
@@ -30,8 +30,8 @@ export interface UnpackOrder {
 
 /**
  * Unpacks an untrusted root filesystem with GNU tar or unzip in a user namespace, so that nothing outside `target`
- * changes. Preserves owners, modes, ACLs and file capabilities. Leaves out `/dev`, which the host fills. An export of
- * LXD or Incus contains more than a root filesystem: the rest is left out, too. The archive is not changed.
+ * changes. Preserves owners, modes, ACLs and file capabilities. Leaves out `/dev`, which the host fills. Also leaves
+ * out files of an LXD or Incus export that are outside its root filesystem. The archive is not changed.
  * @throws {BerthError} `image_invalid`, or `image_too_large` if the content exceeds the limit of `target`; the signal's
  * reason when aborted
  */

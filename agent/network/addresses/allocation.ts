@@ -7,8 +7,8 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import { isMapped } from './address-tables.js'
 
 /*
- * Chooses addresses synchronously, inside a transaction. Only the journal decides which addresses are free. In the same
- * transaction, the caller stores the chosen addresses with the guest. An address becomes free when its row is deleted.
+ * This module chooses addresses inside the caller's transaction. Only the journal decides which addresses are free. The
+ * caller stores the chosen addresses with the guest in this transaction. An address is free when its row is deleted.
  */
 
 export interface AddressRequest {

@@ -17,7 +17,7 @@ const parallel = 8
 
 /**
  * Finds guests' public IPv4 addresses for which another computer on the segment answers. Runs in the background. IPv6
- * is not checked: the filter drops such an answer, because its source would be a guest's address.
+ * is not checked, because the filter drops such an answer as a packet from outside with a guest's source address.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
@@ -40,7 +40,7 @@ export class ContestedAddresses {
     for (const address of addresses) this.#asked.delete(address)
   }
 
-  /** Forgets all addresses that are not in `items`, and probes those in `items` like `ask`. */
+  /** Forgets all addresses that are not in `items`. Then passes `items` to `ask`. */
   keep(items: readonly PlacedIpv4[]): void {
     const kept = new Set(items.map(({ address }) => address))
     this.forget([...this.#asked.keys()].filter((address) => !kept.has(address)))

@@ -49,7 +49,7 @@ export function readUplinks(
   return facts.readDefaultRoutes((device) => (uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device)))
 }
 
-/** Returns the reason why the host cannot use IPv6; '' if its router answers, or if the route names no router. */
+/** Returns why the host cannot use IPv6. '': the router of the default route answers, or the route names no router. */
 export async function findIpv6Hindrance(facts: Pick<HostFacts, 'readDefaultRoutes' | 'probe'>): Promise<string> {
   const route = facts.readDefaultRoutes().ipv6
   if (!route) return 'the host has no IPv6 default route'

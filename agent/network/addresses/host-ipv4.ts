@@ -125,7 +125,7 @@ function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** Adds to `found` the items of `all` on interfaces that `found` does not contain. Sets their `isOurs` to false. */
+/** Returns `found` and, with `isOurs: false`, those items of `all` whose interface has no item in `found`. */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -1,7 +1,7 @@
 import type { DefaultRoute } from '../../host/net/addresses.js'
 import type { PoolAddress } from './pool.js'
 
-/** Returns warnings about public addresses whose interface is missing, or whose packets leave by another router. */
+/** Returns warnings about missing interfaces, and about addresses that are not behind the default route's router. */
 export function planPoolWarnings(
   pool: readonly PoolAddress[],
   missing: readonly string[],

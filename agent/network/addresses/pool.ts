@@ -30,7 +30,7 @@ export interface PoolRules {
   readonly interfaces: ReadonlySet<string>
   /** Interface for pool items that name no interface, by address family. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
-  /** The host's own addresses. A pool must not contain them: a guest with such an address would cut off the host. */
+  /** The host's own addresses. A pool must not contain them, because a guest that had one would cut off the host. */
   readonly ownAddresses: ReadonlySet<string>
   /** The host's default gateway. Empty: the host has no default gateway. */
   readonly gateway: string
@@ -59,7 +59,7 @@ export function parsePool(items: readonly PoolAddress[], rules: PoolRules): Pool
   return parsed
 }
 
-/** Refuses gateways as pool addresses: a guest with a router's address would cut off the router's users. */
+/** Refuses gateways as pool addresses, because a guest with a router's address would cut off the router's users. */
 function refuseGateways(items: readonly PoolAddress[], { gateway }: PoolRules): void {
   const gateways = new Set([gateway, ...items.map((item) => item.gateway)])
   const index = items.findIndex(({ address }) => gateways.has(address))

@@ -6,9 +6,9 @@ import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
 export { macOf } from '../subnet.js'
 
 /*
- * Chooses guests' private IPv4 addresses inside a transaction. Only the journal decides which addresses are free. A few
- * random tries find a free address unless the network is nearly full. If the tries fail, all taken addresses are read,
- * and the address is chosen from the list of free ones.
+ * This module chooses guests' private IPv4 addresses inside the caller's transaction. Only the journal decides which
+ * addresses are free. A few random tries find a free address unless the network is nearly full. If the tries fail, the
+ * module reads all taken addresses and chooses from the free ones.
  */
 
 const tries = 32

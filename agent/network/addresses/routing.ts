@@ -182,7 +182,7 @@ export class Routing {
     }
   }
 
-  /** Removes NAT66's private network. Callers can send it, because `getRouting` lists it among the prefixes. */
+  /** Removes NAT66's private network from `prefixes`. Callers can send this network, because `getRouting` lists it. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)

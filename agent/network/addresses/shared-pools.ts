@@ -88,7 +88,7 @@ export function readElsewhere(db: Database, isChecked: boolean): ReadonlySet<str
   return new Set([...arriving.pluck().all(), ...(isChecked ? [] : readDeparted(db))])
 }
 
-/** Moves addresses from the pool to the departed ones, in the caller's transaction. @returns their former pool items */
+/** Moves addresses from the pool to the departed addresses. Joins the caller's transaction. @returns the moved items */
 export function departAddresses(db: Database, addresses: readonly string[]): PoolAddress[] {
   const find = db.prepare<[string], PoolAddress>(
     'SELECT address, interface, prefix_len AS prefixLen, gateway FROM ipv4_pool WHERE address = ?',
@@ -110,7 +110,7 @@ export function adoptAddresses(db: Database, items: readonly PoolAddress[]): voi
   forgetDeparted(db, new Set(items.map(({ address }) => address)))
 }
 
-/** Deletes addresses from the departed ones (`readDeparted`), so that the pool can contain them again. */
+/** Deletes addresses from the departed addresses (`readDeparted`), so that the pool can contain them again. */
 export function forgetDeparted(db: Database, addresses: ReadonlySet<string>): void {
   const departed = readDeparted(db)
   const left = [...departed].filter((address) => !addresses.has(address))

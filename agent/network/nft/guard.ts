@@ -15,8 +15,8 @@ export class Guard {
   }
 
   /**
-   * Creates the guard's tables, unless another process has already created them. Call this after the agent's own tables
-   * were created, because the guard drops all packets that lack the marks of those tables.
+   * Creates the guard's tables, unless they exist. Call this after the agent's own tables were created. The guard drops
+   * all packets that lack the marks of the agent's tables.
    */
   async ensure(): Promise<void> {
     const have = await this.nft.readTable('inet', guardTable(this.plan.table))

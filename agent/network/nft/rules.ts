@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** Array for which `ensure` last succeeded. `ensure` does not plan it again. Undefined after an attach or detach. */
+  /** Argument of the last successful `ensure`, which need not be planned again. Undefined after an attach or detach. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
@@ -197,7 +197,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** Repairs the tables. Must run before the bridge is repaired: guests must not be on the bridge without rules. */
+  /** Repairs the tables. Call it before the bridge is repaired, so that no guest is on the bridge without rules. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -218,14 +218,14 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores hashes of the changed firewalls in the background (observed.ts). Takes its place in the mutex's queue at
-   * once, so that later calls run after it. If it fails, the next read of the tables treats these firewalls as changed.
+   * Stores hashes of the changed firewalls in the background (observed.ts). The work joins the mutex's queue at once,
+   * so that later calls wait for it. If the work fails, the next read of the tables counts the firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
   }
 
-  /** Purges the queued flows. After a failure, they stay queued for the next purge. */
+  /** Purges the queued flows. If the purge fails, the flows stay queued for the next purge. */
   async #purge(): Promise<void> {
     try {
       await this.#stale.purge()
@@ -272,7 +272,7 @@ function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if the guest has no new address. For a new address, flows of its former owner can still exist. */
+/** True if the guest has no new address. A new address can still have flows of the guest that had it before. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

@@ -102,7 +102,7 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/** Parses a class's rate in kbit/s. Requires the word `leaf`: tc prints it only if the class has the agent's queue. */
+/** Parses a class's rate in kbit/s. Requires the word `leaf`, because tc prints it only for a class with a queue. */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined

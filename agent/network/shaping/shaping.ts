@@ -49,7 +49,7 @@ class TcShaper implements HostShaper {
   readonly #devices: RegExp
   /** Knows whether the rates on the host may have changed, so that all of them must be compared again. */
   readonly #drift: Drift
-  /** The list from the last call of `ensure` that found all rates correct. Undefined after changes of interfaces. */
+  /** Argument of the last `ensure` that found all rates correct. Undefined after changes of interfaces. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
@@ -140,7 +140,7 @@ class TcShaper implements HostShaper {
     return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
-  /** Repairs the rates of all guests, even if the repair of one guest fails. */
+  /** Repairs the rates of all these guests, even if the repair of one guest fails. */
   async #convergeAll(guests: readonly GuestRates[]): Promise<string[]> {
     const repairs: string[] = []
     const failures: unknown[] = []

@@ -9,7 +9,7 @@ import { route, type Route } from '../../http/route.js'
 import { oneOf, timeSchema } from '../../http/schema.js'
 import { callerIdOf, describeGrant, keyFields } from './api-keys.js'
 
-/* Logins of the command line that a user confirms in the panel, like the device authorization of RFC 8628. */
+/* These routes handle logins of the command line, which users confirm in the panel (similar to RFC 8628). */
 
 const maxMachine = 48
 const UserCode = Type.String({

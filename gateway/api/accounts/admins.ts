@@ -171,7 +171,7 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
 }
 
 /**
- * Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have no limits.
+ * Rejects callers with any limit, such as an expiry or allowed addresses, as new administrators would not have it.
  * @param role role that the request gives to an administrator
  */
 function refuseBounded(caller: Principal, role?: Role): void {

@@ -14,7 +14,7 @@ import { judgeAddress, type JudgedAddress } from '../guests/shown-address.js'
 import { addressCodes } from '../guests/plan-address-step.js'
 import { planRepair, RepairSchema, type ConnectionFailure, type ConnectionRepair } from './plan-repair.js'
 
-/** The condition that each step checks, in order from the container outwards. */
+/** The condition that each step checks, in the order in which the API returns the steps. */
 const stepTexts = {
   allowed: 'the container is not blocked by suspension, expiry, quota or abuse',
   running: 'the container is running',

@@ -113,8 +113,8 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 }
 
 /**
- * Describes a change of a host. Callers that are restricted to containers may not see hosts. A second event reports to
- * these callers that their containers on this host became unreachable or reachable.
+ * Describes a change of a host. Callers that may access only some containers cannot see hosts. They get a second event,
+ * which reports that their containers on this host became unreachable or reachable.
  */
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
@@ -157,7 +157,7 @@ function fencedEvents(before: HostView, { id: hostId, name, fenced }: HostView):
   ]
 }
 
-/** Reports changes of the host's maintenance windows. Callers restricted to containers do not see the host's name. */
+/** Reports changes of the host's maintenance windows. Callers restricted to some guests do not see its name. */
 function maintenanceEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   if (!before || !after || before.maintenance === after.maintenance) return []
   return after.maintenance.flatMap((window) => {
@@ -193,7 +193,7 @@ function settledParts(host: HostView) {
   }
 }
 
-/** The fields of a host that even callers restricted to containers may see. */
+/** The fields of a host that even callers restricted to some containers may see. */
 function settledRow({ id, name, state, draining, description }: HostView) {
   return { id, name, status: state, draining, version: description?.version ?? '' }
 }

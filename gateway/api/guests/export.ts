@@ -68,7 +68,7 @@ export function exportRoute(parts: ExportParts): Route {
   })
 }
 
-/** @throws {BerthError} `policy_blocked`: only administrators may export blocked containers */
+/** @throws {BerthError} `unsupported` for a virtual machine, `policy_blocked` if the caller may not export it */
 function refuseBlocked(caller: Principal, { guest }: GuestView): void {
   if (guest.virtualization !== 'lxc')
     throw new BerthError('invalid', 'unsupported', 'only LXC containers can be exported, and not virtual machines')

@@ -53,7 +53,7 @@ export const FirewallBodySchema = Type.Object(
           network: optional(
             oneOf(networks, 'Addresses to which the rule applies: `ipv4`, `ipv6` or `all`. Default: `all`.'),
           ),
-          // Text that consists of spaces is not trimmed, but rejected: empty text would match all sources or ports.
+          // Text that consists of spaces is rejected. Trimmed, it would be empty and match all sources or ports.
           source_ip: text(sourceIp),
           port: text(port, numeric),
           description: text('Description of the rule, on one line.'),

@@ -4,7 +4,7 @@ import { countGuests, type GuestCounts } from '../../fleet/guest-status.js'
 
 /* This module selects the part of the fleet that a caller may see, for routes with `bound: 'own'`. */
 
-/** Warnings that a caller may see. Callers restricted to containers get [], as warnings can name other guests. */
+/** Warnings that a caller may see. Callers restricted to some guests get [], as warnings can name other guests. */
 export function visibleWarnings(caller: Principal, warnings: readonly string[]): string[] {
   return isBound(caller) ? [] : [...new Set(warnings)]
 }

@@ -62,7 +62,7 @@ export async function onHosts<Result extends { readonly revision: number }>(
   return { results: done.map(({ result }) => result), more: { hosts, failed }, unsettled }
 }
 
-/** Reads the id from body or query: some clients send DELETE without a body. @throws {BerthError} `missing_field` */
+/** Reads the id from the body or query, because a DELETE may have no body. @throws {BerthError} `missing_field` */
 export function givenId(
   field: 'template_id' | 'id',
   { query, body }: { readonly query: Ids; readonly body?: Ids | undefined },

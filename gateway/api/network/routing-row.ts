@@ -90,7 +90,7 @@ export interface RoutingScope {
   readonly all: boolean
 }
 
-/** Converts a host's routing. A caller restricted to containers sees only their addresses, but all IPv6 prefixes. */
+/** Converts a host's routing. A caller restricted to some containers sees only their addresses, but all prefixes. */
 export function routingRow(routing: GetRoutingResponse, scope: RoutingScope): RoutingRow {
   const ipv4Assignments = heldBy(routing.ipv4Assignments, scope)
   const ipv6Assignments = heldBy(routing.ipv6Assignments, scope)
@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage as shown to a caller restricted to containers: the use by the caller's containers is also shown as total. */
+/** Usage as shown to a caller restricted to containers. Its `total` is the number that the caller's containers use. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

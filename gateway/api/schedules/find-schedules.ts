@@ -41,7 +41,7 @@ function findSchedule(view: GuestView, tasks: Tasks, kind: ScheduleKind): FoundS
   return { view, kind, schedule, targetId, task, result: resultOf(guest, { kind, schedule, task }) }
 }
 
-/** Maximum time in ms between the creation of a run's task and the later time that the schedule records for the run. */
+/** Maximum time in ms from the creation of a run's task to the time of this run in the schedule's record. */
 const toleranceMs = 60_000
 
 /** Finds the task of the last run. Returns undefined if the newest task belongs to an earlier run. */
@@ -54,7 +54,7 @@ function findLastTask(
   return task && task.operation.createdAtMs >= lastRunMs - toleranceMs ? task : undefined
 }
 
-/** Returns the result of the last run. If its task is forgotten, a backup or snapshot of this run shows its success. */
+/** Returns the result of the last run. Without its task, a backup or snapshot of this run shows that it succeeded. */
 function resultOf(
   { backups, snapshots }: Guest,
   { kind, schedule, task }: Pick<FoundSchedule, 'kind' | 'schedule' | 'task'>,

@@ -114,7 +114,7 @@ async function readHost(deps: SecurityDeps, caller: Principal, hostId: string): 
     .map((log) => ({ atMs: log.atMs, row: logRow(log, hostId, deps) }))
 }
 
-/** True if the guest is on this host. A faulty host could otherwise add log rows to guests of other hosts. */
+/** True if the guest is on this host. Other rows are ignored, because a faulty host could invent them. */
 function isOn({ view }: Fleet, hostId: string, guestUuid: string): boolean {
   return view.findGuest(guestUuid)?.hostId === hostId
 }

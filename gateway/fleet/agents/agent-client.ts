@@ -28,7 +28,7 @@ type UnaryMethod<Request, Response> = (
 /** Maximum number of calls that wait for one host. It limits the memory that the gateway uses if an agent stalls. */
 const maxWaiting = 2000
 
-/** Timeouts in ms that are shorter than the default. `getOperation` calls all hosts and waits for the slowest one. */
+/** Timeouts in ms that are shorter than the default. The gateway calls `getOperation` at all hosts, also slow ones. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which can be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
@@ -36,7 +36,7 @@ const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
 /** Time in ms in which an export must begin. The agent first freezes the guest, and takes a snapshot. */
 const exportTimeoutMs = 60_000
 
-/** Message of grpc-js 1.14.7 for REFUSED_STREAM: the peer did not process the call (RFC 9113, 8.7). */
+/** Message of grpc-js 1.14.7 for REFUSED_STREAM, which means that the peer did not process the call (RFC 9113, 8.7). */
 const refusedStream = 'Stream refused by server'
 
 /**

@@ -12,7 +12,7 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Watcher of the host. Its `connection` is `undefined` without a live stream or with an invalid certificate. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** Time in ms for which calls may wait for the host after the gateway's start. 0: the host is not expected. */
+  /** Time in ms that calls may wait for the host after the gateway's start. 0: the host is not expected to connect. */
   expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }
@@ -82,7 +82,7 @@ export class AgentLink {
     return () => this.#cancels.delete(cancel)
   }
 
-  /** Cancels all waiting calls. Call it when the host has gone offline. */
+  /** Cancels all calls to the host that are in progress. Call it when the host has gone offline. */
   cancelCalls(): void {
     for (const cancel of [...this.#cancels]) cancel()
   }

@@ -5,7 +5,7 @@ import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/cert
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../../shared/identity.js'
 import { channelOptions, secureContextOf, type AgentConnection, type AgentTarget } from './agent-connection.js'
 
-/** For this number of days after its expiry, a host can renew its certificate with a proof that it has the key. */
+/** Number of days after a certificate's expiry in which its host can renew it, by proving that it has the key. */
 export const renewableDays = 180
 
 const renewableForMs = renewableDays * 86_400_000

@@ -103,7 +103,7 @@ export class EvacuationStore {
     })
   }
 
-  /** Forgets an evacuation that has ended: the target has the guest, or the failed host is the owner again. */
+  /** Forgets an evacuation that has ended, because the target has the guest or the failed host is the owner again. */
   async forget(evacuation: StoredEvacuation): Promise<void> {
     await this.#change('remove the record of an evacuation', evacuation, ({ reservation, known, room }) => {
       if (known?.id !== evacuation.id) return undefined

@@ -40,7 +40,7 @@ export class GuestEvacuator implements GuestEvacuations {
 
   /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
-    // Even guests that cannot be restored count as moving. Otherwise, `together` rules would bind guests to the host.
+    // Even unrestorable guests count as moving. Otherwise, `together` rules would bind other guests to the failed host.
     const request = { alsoMoving: guests.map(({ guest }) => guest.uuid), isFromBackup: true }
     const targets = await this.options.placement.planTargets(guests, refuseUnrestorable, request)
     return guests.map((guest, at) => {
@@ -66,7 +66,7 @@ export class GuestEvacuator implements GuestEvacuations {
   }
 
   /**
-   * Finds a restore of the guest that has begun and has not failed. A repeated order of this restore is harmless.
+   * Finds a restore of the guest that has begun without a failure so far. Its order can be repeated without harm.
    * @throws {BerthError} `guest_busy` if a restore has failed, but the failed host is not the owner again yet
    */
   async #findBegun({ uuid, operationId }: EvacuationRequest): Promise<StoredEvacuation | undefined> {
@@ -86,7 +86,7 @@ export class GuestEvacuator implements GuestEvacuations {
     return status === 'failed' || status === 'canceled' || this.options.watched.isRemoved(toHostId)
   }
 
-  /** Ends the evacuations whose restore has ended. Without a copy on the target, the failed host owns the guest again. */
+  /** Ends all evacuations whose restore has ended. If the target has no copy, the failed host owns the guest again. */
   async settleAll(): Promise<void> {
     for (const evacuation of await this.options.evacuations.list()) await this.#settle(evacuation)
   }

@@ -57,7 +57,7 @@ export class OldCopies implements OldCopyAdmin {
 const onlyCopyText =
   'no host that is online has a working copy of the container: this copy may be the only one. Delete it with force=true if it is not needed'
 
-/** False if no host has the guest, if the guest's host is offline, or if the disk is possibly incomplete. */
+/** True if the guest's host is online and the guest's disk is complete. */
 function isUsable(owner: GuestView | undefined): boolean {
   return owner?.online === true && owner.guest.status !== 'error' && owner.guest.status !== 'creating'
 }

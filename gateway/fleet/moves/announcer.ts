@@ -17,7 +17,7 @@ export interface AnnouncerOptions {
 export class Announcer {
   constructor(private readonly options: AnnouncerOptions) {}
 
-  /** @returns false if the owner's host was removed from the fleet, or does not have the guest */
+  /** @returns false if the owner (a host) was removed from the fleet, or does not have the guest */
   async appointOwner({ uuid, decided }: StoredMove): Promise<boolean> {
     const { ownerId, generation } = decided!
     if (this.options.watched.isRemoved(ownerId)) return false
@@ -50,14 +50,14 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** Returns the other host of the move besides the owner. If it is not known, returns all hosts except the owner. */
+  /** Returns the move's host that is not the owner. If the target is not known, returns all hosts except the owner. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]
     return [...this.options.view.states()].map(({ record }) => record.id).filter((id) => id !== ownerId)
   }
 
-  /** Reports to a host that other hosts own these guests, so that it stops its old copies of them. */
+  /** Reports to a host that other hosts own these guests, so that the host stops its old copies. */
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {

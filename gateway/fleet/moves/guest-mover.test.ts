@@ -23,7 +23,7 @@ function moverOf(move: StoredMove): GuestMover {
   return new GuestMover(options as unknown as GuestMoverOptions)
 }
 
-/** Returns a mover of `guest` and its partner on one host, and a list to which each attempt adds its `alsoMoving`. */
+/** Returns a mover, with `guest` and `partner` on one host, and a list with the `alsoMoving` of each attempt. */
 function recordingMover(partner: Guest): [GuestMover, unknown[]] {
   const requests: unknown[] = []
   const view = viewOf()

@@ -64,7 +64,7 @@ export class GuestMover implements GuestMoves {
 
   /**
    * Finds the guests that cannot move at present, or cannot move while they run.
-   * @returns reasons by the guest's uuid
+   * @returns the reason for each of these guests, by uuid
    */
   async #findRefusals(guests: readonly GuestView[]): Promise<ReadonlyMap<string, Error>> {
     const refusals = guests.map(async (guest): Promise<[string, Error][]> => {
@@ -180,7 +180,7 @@ export class GuestMover implements GuestMoves {
     const { operationId: id, guest, toHostId, refusedBy: earlier = [], offline } = request
     const { placement, moves } = this.options
     await this.#refuseImpossible(request)
-    // `alsoMoving` must omit guests that cannot move. Guests with the same `together` name then stay with them.
+    // `alsoMoving` must omit guests that cannot move, so that guests with the same `together` name stay with these.
     const alsoMoving = request.alsoMoving?.filter((uuid) => this.#canMove(uuid, offline))
     const moving = { guest, liveFacts: await this.#describeLive(request) }
     try {
@@ -258,7 +258,7 @@ function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {
   return { toHostId: hostId, network: { portMappings, publicIpv4s, ipv6Addresses, ipv4 } }
 }
 
-/** Feature that the source's agent needs. Without `move-offline`, it ignores `offline` and moves only containers. */
+/** Feature that the source's agent needs. Agents without `move-offline` ignore `offline` and move only containers. */
 function featureOf({ virtualization }: Guest, offline: boolean): AgentFeature {
   return virtualization === 'kvm' || offline ? 'move-offline' : 'move'
 }

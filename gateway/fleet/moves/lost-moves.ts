@@ -4,7 +4,7 @@ import type { LostMove, StoredMove } from './move-store.js'
 /** Time in ms without an owner after which a guest's move counts as lost. Late reports arrive within this time. */
 const graceMs = 120_000
 
-/** Finds guests that no host owns: their host handed them over in a move that the store has lost. */
+/** Finds guests that no host owns. Their host has handed them over in a move that the store has lost. */
 export class LostMoves {
   /** Time since which each guest has had no owner, in ms since 1970, by uuid. */
   readonly #since = new Map<string, number>()

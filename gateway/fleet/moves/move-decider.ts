@@ -119,7 +119,7 @@ export class MoveDecider {
     }
   }
 
-  /** Announces the owner to the owner and then to the other host, which deletes its copy after the announcement. */
+  /** Announces the owner, first to the owner itself and then to the other host, which then deletes its copy. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {

@@ -26,7 +26,7 @@ export class OwnerConfirmations {
 
   constructor(private readonly options: OwnerConfirmationsOptions) {}
 
-  /** Begins the confirmations of online hosts that lack one. The next call repeats failed confirmations. */
+  /** Begins confirmations for the online hosts that need one. The next call repeats failed confirmations. */
   work(): void {
     this.#hideFormer()
     for (const host of this.options.view.states())
@@ -71,7 +71,7 @@ export class OwnerConfirmations {
   }
 }
 
-/** Compares a guest's host with its stored owner. Then updates the guest's stored copy in case the view has changed. */
+/** Compares a guest's host with its stored owner. This can change the view, so the guest is then stored again. */
 export async function recheck(
   view: Pick<FleetState, 'unsavedGuests'>,
   owners: Pick<GuestOwners, 'check'>,

@@ -11,7 +11,7 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** Time in ms after which the request for a move counts as lost if the source host has no operation for it. */
+/** Time in ms after which the order of a move counts as lost if the source host has no operation for the move. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
@@ -31,8 +31,8 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 }
 
 /**
- * Decides the next step of a move after its decision was announced to the guest's owner.
- * @param hasOwner false if the owner's host was removed from the fleet, or does not have the guest
+ * Decides the next step of a move after its decision was announced to the guest's owner (a host).
+ * @param hasOwner false if this host was removed from the fleet, or does not have the guest
  */
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {
   const { source, isSourceOnline, isSourceRemoved } = facts
@@ -42,7 +42,7 @@ export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boo
   return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }
 
-/** Returns the public IPv4 addresses that the guest keeps: the target has reserved them, so the source gives them up. */
+/** Returns the public IPv4 addresses that a guest keeps. The target has reserved them, and the source frees them. */
 export function planKept(before: readonly string[], after: readonly string[]): string[] {
   return before.filter((address) => after.includes(address))
 }

@@ -18,7 +18,7 @@ export interface CreationOptions {
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
 }
 
-/** Values for new guests in the fields of CreateFromBackupOrder that only guests of failed hosts need. */
+/** Fields of CreateFromBackupOrder that describe a guest of a failed host, with their values for a new guest. */
 const newGuest = { generation: 0, former: undefined, sharedPools: [] }
 
 const noSettings = { firewall: undefined, backupSchedule: undefined }

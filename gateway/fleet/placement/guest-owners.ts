@@ -139,7 +139,7 @@ export class GuestOwners {
     }
   }
 
-  /** True if a new name was reserved before `beforeMs`, and the host reports that the guest has another name. */
+  /** True if `newName` was reserved before `beforeMs`, but the host still reports another name of the guest. */
   #isStuck({ hostId, uuid, newName, renamedAtMs = 0 }: Reservation, beforeMs: number): boolean {
     if (newName === undefined || renamedAtMs >= beforeMs) return false
     const host = this.parts.view.findState(hostId)

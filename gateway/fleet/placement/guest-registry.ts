@@ -223,9 +223,7 @@ export class GuestRegistry {
     })
   }
 
-  /**
-   * Plans claims in a transaction. If a guest is renamed, watches the reservations, so that no other change is lost.
-   */
+  /** Plans claims in a transaction. If a guest is renamed, watches the reservations and plans again. */
   async #planWatched(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
     const plan = await this.#planClaims(client, hostId, claims)
     if (plan.renamed.length === 0) return plan

@@ -69,7 +69,7 @@ export class GuestReleases {
     if (gone.length === 0) return void (await client.unwatch())
     const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at] ?? '']))
     const steps = client.multi()
-    // `undefined`: the guest got its name after the names were read. The name therefore belongs to the guest.
+    // `undefined`: `batch` has an earlier name of the guest. The present name therefore belongs to this guest.
     for (const one of gone) this.#remove(steps, one, [one.uuid, undefined].includes(owners.get(one.name)))
     const deleted = new Set(batch.flatMap(({ uuid, isDeleted }) => (isDeleted ? uuid : [])))
     for (const one of gone) if (deleted.has(one.uuid)) this.#remember(steps, one)

@@ -22,7 +22,7 @@ export class NeighborIndex {
 
   /**
    * Finds the neighbors of a guest that was added. `together` contains only the hosts with the most guests that must
-   * stay together with this guest. If its present host is one of them, `together` contains only this host.
+   * stay together with this guest. If the guest's host is one of these, `together` contains only this host.
    */
   neighborsOf({ hostId, rules }: Located): Neighbors {
     const rivals = this.#spread.of(rules.spread)

@@ -98,7 +98,7 @@ export class Placement {
     })
   }
 
-  /** Removes reservations of `hold` or `reserveTarget`. After a failure, they end at their expiry. Never rejects. */
+  /** Removes reservations of `hold` or `reserveTarget`. If this fails, they stay until they expire. Never rejects. */
   async release(operationIds: readonly string[]): Promise<void> {
     await this.#changeQuietly(() => new Map(operationIds.map((id) => [id, undefined])))
   }
@@ -131,7 +131,7 @@ export class Placement {
    * Chooses a target for each of several guests, as if they moved one after another, and reserves nothing. Guests that
    * must stay together may leave their host if all of them can move.
    * @param refuse throws if the guest cannot move at all
-   * @param request default of `alsoMoving`: all guests that can move
+   * @param request without `alsoMoving`, all guests that can move count as moving
    * @returns the id of the target, or the reason why no host can take the guest, in the order of the guests
    */
   async planTargets<T extends MovingGuest>(

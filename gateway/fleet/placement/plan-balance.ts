@@ -22,10 +22,10 @@ interface BalanceFacts {
 const mostSuggestions = 20
 /** Number of guests without a target after which the search ends. Each search without a result takes long. */
 const mostFailures = 200
-/** A move must reduce the higher load of the two hosts by at least this fraction. */
+/** A move must lower the higher load of its two hosts by at least this value. A load of 1 means fully allocated. */
 const leastGain = 0.05
 
-/** Plans moves that fulfill broken rules, then moves that even out the load. Each move assumes all earlier moves. */
+/** Plans moves that fulfill broken rules, then moves that even out the load, as if all earlier moves were done. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
   const fleet = new BalancedFleet(facts)
   const suggestions = planRepairs(fleet)
@@ -67,7 +67,7 @@ class BalancedFleet {
   readonly #hostOf = new Map<GuestView, string>()
   readonly #index = new NeighborIndex()
   readonly #suggested = new Set<GuestView>()
-  /** Hosts whose load no move reduces enough. */
+  /** Hosts that no move can relieve enough. */
   readonly #hopeless = new Set<string>()
 
   constructor(private readonly facts: BalanceFacts) {

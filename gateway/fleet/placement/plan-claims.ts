@@ -39,7 +39,7 @@ export interface GuestClaim {
   readonly generation?: number
   /** False if the host has a copy of the guest that it must not start. Absent: true. */
   readonly isOwner?: boolean
-  /** True if the host knows that the guest belongs to another host, and keeps its disk. Absent: false. */
+  /** True if the host keeps the disk of the guest, but knows that the guest belongs to another host. Absent: false. */
   readonly isFenced?: boolean
   readonly reportedAt?: ReportPosition
 }

@@ -4,7 +4,7 @@
  * agent/guests/ownership/plan-ownership.ts.
  */
 
-/** A move in progress, while the gateways have not yet decided whether its target becomes the owner of the guest. */
+/** A move for which the gateways must still decide whether its target becomes the owner of the guest. */
 export interface PendingMove {
   readonly id: string
   readonly toHostId: string

@@ -72,7 +72,7 @@ export function planPlacement(
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
 }
 
-/** Conditions of the source of the disk. An imported guest needs no template. */
+/** Conditions for hosts that follow from the source of the guest's disk: an import, a backup or a template. */
 function sourceConditions(
   { templateId, importId }: Pick<GuestSpec, 'templateId'> & Partial<Pick<GuestSpec, 'importId'>>,
   isFromBackup: boolean,
@@ -192,8 +192,8 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
 type HostLoad = Pick<Candidate, 'host' | 'allocated'>
 
 /**
- * For each resource, divides the host's allocated fraction by the overcommit ratio (16 if the ratio is unlimited).
- * Returns the highest result.
+ * Returns the highest load of the host's resources. The load of a resource is its allocated fraction, divided by its
+ * overcommit ratio (16 if the ratio is unlimited).
  * @param added resources of a further guest
  */
 export function planLoad({ host, allocated }: HostLoad, ratios: Ratios, added: Allocation = noAllocation): number {
@@ -238,7 +238,7 @@ function keepsMarks({ host }: Candidate, { labels, deletion, placement = noPlace
 
 type GuestMarks = Partial<Pick<Guest, 'labels' | 'deletion'>> & { readonly placement?: PlacementRules | undefined }
 
-/** Error for a host whose agent is too old for labels of guests. */
+/** Error for a host whose agent is too old for the labels, the placement rules or the deletion of a guest. */
 export function cannotLabel(name: string | undefined): BerthError {
   const message = `the agent of ${name ?? 'the host'} is too old for the labels, the placement rules or the deletion of this container: upgrade it first`
   return new BerthError('conflict', 'agent_outdated', message)

@@ -8,7 +8,7 @@ export interface ReservationRequest {
   readonly name: string
   readonly operationId: string
   readonly uuid: string
-  /** True if a host has reported a guest with this name or id. The store can have lost its reservation. */
+  /** True if a host has reported a guest with this name or id, whose reservation the store can have lost. */
   readonly isShown: (ref: string) => boolean
   /** Chooses a host and resources, or throws. `rooms` includes the reservations of earlier requests. */
   readonly place: (rooms: ReservedRooms) => Placed

@@ -68,7 +68,7 @@ type RuleHost = Pick<HostView, 'id' | 'group' | 'labels'>
 
 interface RuleCheck {
   readonly allows: (host: RuleHost) => boolean
-  /** Error if the rule excludes the last host. */
+  /** Creates the error for the case that this rule excludes the last possible host. */
   readonly refusal: () => BerthError
 }
 

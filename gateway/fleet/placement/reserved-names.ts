@@ -5,7 +5,7 @@ import type { Store } from '../../store/store.js'
 import { parseReservation, type GuestKeys } from './guest-keys.js'
 import type { Renaming, Reservation } from './plan-claims.js'
 
-/** Changes the reserved names of guests. During a change of its name, a guest has the old and the new name. */
+/** Changes the reserved names of guests. During a rename, the old and the new name of the guest are reserved. */
 export class ReservedNames {
   constructor(
     private readonly store: Store,

@@ -39,7 +39,7 @@ export interface CaRotationOptions {
   readonly caDays: number
   /** Members of the rotation. Absent: this gateway is the only one. */
   readonly gateways?: RotationMembers | undefined
-  /** True if all connections to hosts with certificates of this CA use this gateway's certificate of the same CA. */
+  /** True if this gateway presents its certificate of this CA on all connections to hosts that this CA certified. */
   readonly isInUse: (fingerprint: string) => boolean
   /** Executes the step that `stepFor` returns for each connected host, for example a renewal of its certificate. */
   readonly checkHosts: () => Promise<void>
@@ -237,7 +237,7 @@ export class CaRotation implements FleetRotation {
     )
   }
 
-  /** Revokes certificates of the old CA on excluded hosts. The rotation did not wait for them. They must join again. */
+  /** Revokes the old CA's certificates of excluded hosts, for which the rotation did not wait. They must join again. */
   async #revokeExcluded({ to, excluded }: Rotation): Promise<void> {
     const { watched } = this.options
     for (const { id, joined, issuer } of this.facts().hosts)
@@ -262,7 +262,7 @@ export class CaRotation implements FleetRotation {
     }
   }
 
-  /** Logs a problem only when it changes. */
+  /** Logs a problem, unless it is the same as the last one. */
   #note(problem: string): void {
     if (problem !== this.#problem)
       this.options.log.warn({ problem }, 'the certificate authority cannot be replaced yet')

@@ -28,9 +28,9 @@ export interface WitnessFacts {
 }
 
 /**
- * Returns when a witness last confirmed that `current` is the master. The witness is a majority of the Sentinels, or a
- * replica if no Sentinel answers. If only a minority answers, there is no witness. The other Sentinels have possibly
- * chosen another master, which a replica of the former master would not know.
+ * Returns the time at which a witness last confirmed that `current` is the master. 0: there is no such witness. The
+ * witness is a majority of the Sentinels, or a replica if no Sentinel answers. A minority does not count, because the
+ * other Sentinels have possibly chosen another master. A replica of the former master would not know that master.
  */
 export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
   const master = planMaster(answers)

@@ -29,7 +29,7 @@ export class AccountKey {
 
   /**
    * Signs a request as a flattened JWS (RFC 7515, 7.2.2).
-   * @param payload content; undefined: the request only reads (RFC 8555, 6.3)
+   * @param payload content; undefined: a POST-as-GET request, which only reads (RFC 8555, 6.3)
    */
   sign(header: object, payload: object | undefined): string {
     const protectedPart = encode({ alg: 'ES256', ...header })

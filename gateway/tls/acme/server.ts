@@ -87,7 +87,7 @@ export class AcmeServer {
 
   /**
    * Sends a signed request. If the server rejects the nonce, the request is sent again with another nonce.
-   * @param payload content; undefined: the request only reads
+   * @param payload content; undefined: a POST-as-GET request, which only reads
    * @throws {BerthError} one of `acmeCodes`
    */
   async post<Body>(url: string, payload: object | undefined, signer: Signer): Promise<AcmeReply<Body>> {

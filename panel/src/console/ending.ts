@@ -21,7 +21,7 @@ export function isGone({ code, reason }: Ending): boolean {
   return [1000, 4403, 4404, 4408, 4409, 4410].includes(code)
 }
 
-/** Reason in a close frame for the same problem, by error code of a refused request. */
+/** Maps error codes of refused requests to the reasons that close frames contain for the same problems. */
 const sameAs: Readonly<Record<string, string>> = {
   invalid_state: 'not_running',
   guest_not_running: 'not_running',

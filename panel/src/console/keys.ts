@@ -42,7 +42,7 @@ export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string 
   return (alt ? '\x1b' : '') + (ctrl ? controlOf(text) : text)
 }
 
-/** Returns the control character as terminals do: the lowest five bits of a letter or of @ [ \ ] ^ _ */
+/** Returns the control character of a key, as terminals do. For letters and @ [ \ ] ^ _, it is the lowest five bits. */
 function controlOf(text: string): string {
   if (text === ' ') return '\0'
   if (text === '?') return '\x7f'

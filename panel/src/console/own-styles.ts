@@ -19,7 +19,7 @@ export function allowOwnStyles(): void {
   document.createElement = createOwn
 }
 
-/** Makes an element that replaces a <style> element: its text becomes a style sheet of the document. */
+/** Makes an element that replaces a <style> element. Its text becomes a style sheet of the document. */
 function sheetElement(element: HTMLElement): HTMLElement {
   const sheet = new CSSStyleSheet()
   document.adoptedStyleSheets.push(sheet)

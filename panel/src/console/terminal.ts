@@ -49,8 +49,8 @@ const colors = {
 const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 /**
- * Control sequences that xterm.js repeats as often as their count says. With a count of a thousand million, a guest
- * could block the page. Sequences with a count above `mostCount` are therefore ignored.
+ * Control sequences that xterm.js repeats as often as their count says. With a count of a billion, a guest could block
+ * the page. Sequences with a count above `mostCount` are therefore ignored.
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000

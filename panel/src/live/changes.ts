@@ -58,7 +58,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns further topics that a task's event affects. Only tasks on images affect other data before their end. */
+/** Returns further topics that a task's event affects. Only tasks on images affect topics before the task ends. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

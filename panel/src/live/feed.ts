@@ -23,7 +23,7 @@ const silentMs = 40_000
 /** Time in ms for which events are collected before they are passed on. */
 const gatherMs = 30
 
-/** One connection to the event stream. It does not reconnect: only a tab can find out why the connection was lost. */
+/** One connection to the event stream. It does not reconnect, because only a tab can find out why it was lost. */
 export class EventFeed {
   isOpen = false
   #source: EventSource | undefined

@@ -17,7 +17,7 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrive while rows are being read. They are applied later, because the read rows can lack them. */
+  /** Changes that arrive during a read of the rows. They are applied after the read, because its rows can lack them. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined

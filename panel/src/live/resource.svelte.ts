@@ -4,8 +4,8 @@ import { live, type Topic } from './live.svelte.ts'
 
 /**
  * Data that a page reads from the gateway, and reads again when a topic changes. Create it during the initialization of
- * a component. Data without topics is read again only on request. Forms use such data for their initial content: new
- * data would replace what the user has typed.
+ * a component. Data without topics is read again only on request. Forms use such data as their initial content, because
+ * new data would replace what the user has typed.
  */
 export class Resource<T> {
   data = $state.raw<T | undefined>()

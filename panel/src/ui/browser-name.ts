@@ -1,5 +1,5 @@
 const browsers: readonly (readonly [name: string, pattern: RegExp])[] = [
-  // The first match counts: a browser's user agent also contains names from further down in this list.
+  // The first match counts, because a browser's user agent also contains names that are further down in this list.
   ['Edge', /Edg(?:e|A|iOS)?\/(\d+)/],
   ['Opera', /OPR\/(\d+)/],
   ['Firefox', /(?:Firefox|FxiOS)\/(\d+)/],

@@ -44,7 +44,7 @@ export function formatTime(time: string): string {
   return time === '' ? unknown : serverTime.shown(time).slice(0, 16)
 }
 
-/** Formatters are cached: creating one costs more than formatting the numbers of a page. */
+/** Formatters are cached, because creating one costs more than formatting the numbers of a page. */
 const numbers = { en: new Intl.NumberFormat('en'), zh: new Intl.NumberFormat('zh-CN') } as const
 
 export function formatNumber(value: number | undefined): string {

@@ -103,7 +103,7 @@ describe('authentication', () => {
       const { id, key } = body.data as { id: number; key: string }
       expect(await otherAdmits(key)).to.equal('admitted')
       child.kill('SIGSTOP')
-      // The other process may use its cached key without the store for two seconds. The pause below is longer.
+      // The other gateway may use a cached key for two seconds without contacting the store. The pause below is longer.
       await gateway.request('DELETE', `/api-keys/${id}`)
       await new Promise((resolve) => setTimeout(resolve, 2500))
       const answer = otherAdmits(key)

@@ -5,8 +5,8 @@ import { SubUserCalls, type Caller } from '../../support/gateway/sub-user-calls.
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
- * Calls every route with a key that is restricted to one container, and as a sub-user of that container: no answer
- * reveals another container. The test covers new routes automatically.
+ * Calls every route with a key that is restricted to one container, and as a sub-user of that container. No answer
+ * may reveal another container. The test covers new routes automatically.
  */
 for (const who of ['a key bound to one container', 'a sub-user of one container'])
   describe(`${who} on every route`, function () {

@@ -20,7 +20,7 @@ type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
-  /** Creates a caller of this kind. The caller gets all rights for the route that this kind of caller can have. */
+  /** Creates a caller of this kind. The caller gets every right for the route that its kind permits. */
   readonly of: (route: Route) => Promise<Caller>
   readonly expected: (route: Route) => ExpectedAnswer
 }

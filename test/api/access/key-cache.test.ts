@@ -11,7 +11,7 @@ import { Store, type StoreClient } from '../../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 import { waitFor } from '../../support/wait.js'
 
-/** A store that can delay its replies to GET, counts its pings, and can forget that its server has replied. */
+/** A store that can delay its replies to GET, counts its pings, and can act as if its connection had been lost. */
 class HeldStore extends Store {
   gate = Promise.resolve()
   reads = 0

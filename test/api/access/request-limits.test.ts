@@ -63,7 +63,7 @@ describe('limits on requests', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // The limit also counts requests of `status`, so the slow request may be rejected. The test then sends it again.
+    // Requests of `status` count, too, so the limit may reject the slow request. `isHeld` then sends it again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()

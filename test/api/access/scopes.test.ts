@@ -20,7 +20,7 @@ describe('the scope of every route', function () {
   it('is in the catalogue of scopes', () => {
     for (const route of gateway.api.routes)
       if (!['/language', '/version', '/caller', '/cli-logins/end', '/batch-action'].includes(route.path))
-        // `/batch-action` has no scope of its own: it requires the scope of its action.
+        // `/batch-action` has no scope of its own, because it requires the scope of its action.
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 

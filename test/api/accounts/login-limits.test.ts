@@ -5,7 +5,7 @@ import { startTestRedis, type TestRedis } from '../../support/gateway/redis.js'
 
 const attackers = 2500
 
-/** Tests only the counts, in a real Redis: checking ten thousand passwords would take minutes. */
+/** Tests only the counts, in a real Redis, because checking ten thousand passwords would take minutes. */
 describe('login attempts', function () {
   let redis: TestRedis
   let store: Store

@@ -78,7 +78,7 @@ describe('requests for several guests (batches)', () => {
 
   it('create nothing if the guests exceed the capacity of the hosts, and name the first guest that does not fit', async () => {
     const before = await names()
-    // The memory of all guests may be four times the 32 GiB of the host, so four of these guests fit.
+    // The guests may have up to four times the host's 32 GiB of memory in total, so four of these guests fit.
     const large = { ...template, ram_mb: 30_000 }
     const all = ['room-a', 'room-b', 'room-c', 'room-d']
     const bodies = [...all, 'room-e'].map((name) => ({ ...large, name }))

@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` when the agent has received the request for a diagnosis. Its answer to a later request shows this. */
+/** Calls `count` once the agent has received a request for a diagnosis. Its answer to a second request shows this. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

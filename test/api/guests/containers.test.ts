@@ -176,8 +176,8 @@ describe('the container API', () => {
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      // The gateway waits long for a revision that the guest may still reach. To save time, only one method is tested
-      // with such a revision.
+      // The gateway waits long for a revision that the guest may reach in the future. To save time, only one method is
+      // tested with such a revision.
       const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
       for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)

@@ -20,7 +20,7 @@ const together = 16
 /** Number of requests that the client sends before it waits for answers: one if the request offers an upgrade. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests of each kind. POST requests that are sent one by one are fewer: they write audit entries. */
+/** Number of requests of each kind. Fewer POST requests are sent one by one, because they write audit entries. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
 /** Records all server sockets of this process (TLS and the TCP sockets below them), and counts their listeners. */
@@ -38,7 +38,7 @@ class ServerSockets {
 
   /**
    * Returns the largest number of listeners of each event at one open socket. `isOf` selects sockets by their ports.
-   * The number of sockets does not matter: a gateway on a busy machine may connect to an agent again.
+   * The number of sockets does not matter, because a gateway on a busy machine may connect to an agent again.
    */
   listeners(isOf: (port: number, remotePort: number) => boolean): Record<string, number> {
     const counts: Record<string, number> = {}
@@ -155,7 +155,7 @@ describe('a TCP connection', function () {
     return [first, last]
   }
 
-  /** Waits until the number of listeners is stable: the server may remove some after the client has its answer. */
+  /** Waits until the number of listeners is stable. The server may remove some after the client has its answer. */
   async function settled(isOf: (port: number, remotePort: number) => boolean): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(

@@ -72,7 +72,7 @@ describe('the automatic stop of a harmful guest', () => {
   })
 
   it('is canceled if the abuse had already ended when the grace period began, even if many checks follow', async () => {
-    // The agent notices the end of the abuse after two checks: after 20 s with this interval, instead of 120 s.
+    // The agent notices the end of the abuse after two checks. With this interval, they take 20 s instead of 120 s.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
     await shutdown(true)

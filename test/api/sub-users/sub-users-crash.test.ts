@@ -19,7 +19,7 @@ describe('a request about a sub-user while the store fails', function () {
   afterEach(() => gateway.close())
 
   const back = () => waitFor(() => gateway.store.ready(), { what: 'the store is back' })
-  /** Kills the store after the next call of `step`. If `tell` is false, this call fails although it has succeeded. */
+  /** Kills the store after the next call of `step`. If `tell` is false, an error replaces the result of the call. */
   const dieAfter = (step: Step, tell: boolean): void => {
     const { subUsers } = gateway.access
     const work = subUsers[step].bind(subUsers) as (...args: unknown[]) => Promise<unknown>

@@ -20,7 +20,7 @@ export interface Pair {
   readonly privateKeyPem: string
 }
 
-/** Contents of a certificate, as an attacker could create it. Defaults: those of a gateway, and no `issuer`. */
+/** Contents of a certificate that an attacker could create. Defaults: those of a gateway's certificate, self-signed. */
 export interface Forgery {
   /** Issuer of the certificate. If absent, the certificate is self-signed. */
   readonly issuer?: Pair

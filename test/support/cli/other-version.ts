@@ -16,7 +16,7 @@ export const unknownEndpoint: JsonAnswer = {
   body: { success: false, code: 'unsupported', message: 'this endpoint does not exist in this version: see /docs' },
 }
 
-/** A server that answers as a gateway of another version: with changed answers of a real gateway. */
+/** A server that answers like a gateway of another version. It changes the answers of a real gateway. */
 export class OtherVersion {
   private constructor(
     private readonly server: Server,

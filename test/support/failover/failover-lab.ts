@@ -101,7 +101,7 @@ export class FailoverLab {
     return this.gateways[0]!.process.adminKey
   }
 
-  /** State directory of the first gateway: it contains the certificate authority. */
+  /** State directory of the first gateway, which contains the certificate authority. */
   get stateDir(): string {
     return join(this.gateways[0]!.process.directory, 'state')
   }

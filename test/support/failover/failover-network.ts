@@ -18,8 +18,8 @@ export interface FailoverMachine {
 
 /**
  * A network segment of machines. Each machine is a network namespace with a veth pair to a bridge. Rules on the bridge
- * drop all packets between machines that are cut off from each other: connections hang, as with a broken cable. The
- * process must be in a network namespace of its own.
+ * drop all packets between machines that are cut off from each other. Connections then hang, as with a broken cable.
+ * The process must be in a network namespace of its own.
  */
 export class FailoverNetwork {
   /** Bridge and first three numbers of the addresses, for hosts that add themselves. */

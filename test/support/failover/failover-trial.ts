@@ -121,7 +121,7 @@ export class FailoverTrial {
     return this.#keys.create()
   }
 
-  /** Lets the gateway with the lease for upgrades call a host repeatedly. The host refuses every upgrade. */
+  /** Resumes a fleet upgrade repeatedly, so that the gateway with its lease calls a host, which refuses each time. */
   async #pressUpgrades(): Promise<void> {
     const { client } = this.lab
     await this.lab.writePackages()
@@ -133,7 +133,7 @@ export class FailoverTrial {
     }
   }
 
-  /** Returns true if the upgrade of the fleet has begun now or before. */
+  /** Requests the upgrade of the fleet. @returns true if the upgrade has begun now or earlier */
   async #beginUpgrade(): Promise<boolean> {
     const request = { body: { parallel: 2 }, idempotencyKey: 'upgrade' }
     const { status, body } = await this.lab.client.send('POST', '/fleet/upgrade', request)
@@ -161,7 +161,7 @@ export class FailoverTrial {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Calls an agent with an epoch below the highest epoch so far, which it must refuse. @returns counts of all calls */
+  /** Calls an agent with an epoch below the highest one so far. The agent must refuse. @returns counts of all calls */
   async #checkStaleHolder(): Promise<TrialResult['fenced']> {
     const { lab } = this
     const all = (await lab.report()).fenced.flat().filter(({ work }) => work === fencedWork)

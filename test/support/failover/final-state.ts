@@ -69,7 +69,7 @@ function checkSteps({ agents }: AgentsReport, findings: Findings): void {
     }
 }
 
-/** Each epoch that is lower than an earlier accepted epoch must have been refused. */
+/** Checks that every call with an epoch below an earlier accepted epoch of the same work was refused. */
 function checkFences(calls: readonly FencedCall[], findings: Findings): void {
   const highest = new Map<string, number>()
   for (const { work, epoch, isStale } of calls) {

@@ -4,7 +4,7 @@ export class Findings {
   readonly lost: string[] = []
   /** Writes and steps of operations that were done twice. */
   readonly twice: string[] = []
-  /** Reads that accepted a deleted key, or refused a new one, although they began after the acknowledgement. */
+  /** Reads that accepted a deleted key or refused a new one, after this deletion or creation was acknowledged. */
   readonly stale: string[] = []
   /** Events that arrived several times with different ids. */
   readonly duplicated: string[] = []

@@ -17,7 +17,7 @@ export interface GuestWritersOptions {
   readonly random: () => number
 }
 
-/** Every n-th guest of a writer is not deleted, unless its host has a real agent. */
+/** Each writer keeps one of this many guests. Guests on hosts with a real agent are always deleted. */
 const keptOf = 8
 const size = { virtualization: 'lxc', template_id: 'debian-12', vcpu: 0.1, ram_mb: 128, disk_gb: 1 } as const
 

@@ -11,7 +11,7 @@ interface CreatedKey {
   readonly createdMs: number
 }
 
-/** Every n-th key is not deleted. */
+/** One of this many keys is never deleted. */
 const keptOf = 4
 /** Age in ms at which a key may be deleted. */
 const leastAgeMs = 3000

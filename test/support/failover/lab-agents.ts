@@ -75,7 +75,7 @@ export class LabAgents {
   async #add({ name, identityDir, token, listen, guests, firstId }: LabAgentOrder): Promise<void> {
     await joinGateway(token, identityDir)
     const host = new MemoryHost(size)
-    // The host seems to support upgrades but refuses each one: the gateway with the lease then calls it repeatedly.
+    // The host supports upgrades but refuses each one, so that the gateway with the lease calls it repeatedly.
     host.packages.supported = true
     host.packages.failure = new Error('this host refuses to install packages')
     const agent = await LabAgent.start({ identityDir, listen, host })

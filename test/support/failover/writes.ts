@@ -18,7 +18,7 @@ export interface WriteResult {
 export interface WriteOptions {
   /** Returns true if the answer to a repeated write shows that an earlier attempt succeeded. */
   readonly isDone?: (reply: LabReply) => boolean
-  /** True for writes of API keys. Only they count for the longest gap: other writes may succeed while Redis is down. */
+  /** True for writes of API keys. The longest gap ignores other writes, which may succeed while Redis is down. */
   readonly isKey?: boolean
 }
 

@@ -90,7 +90,7 @@ export function lenientForms(schema: Schema, right: unknown): unknown[] {
   }
 }
 
-/** Returns the notations of an empty value. They do not include "" if the field accepts any text. */
+/** Returns the notations of an empty value: null, and also "" unless the field accepts any text. */
 export function emptyForms(schema: Schema): unknown[] {
   return schema.type === 'string' && !schema.enum && !schema.format ? [null] : [null, '']
 }

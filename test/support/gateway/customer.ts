@@ -155,7 +155,7 @@ function changeOfPorts(kind: number, containerPort: number): WireChange {
   return { $case: 'addPortMapping', value: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
 }
 
-/** Errors that random changes may get. `not_found` may mean the mapping or the guest; the next request shows which. */
+/** Errors that random changes may get. `not_found` means that the mapping or the guest does not exist. */
 const harmless = ['not_found', 'resource_exhausted', 'port_conflict', 'task_running', 'memory_in_use']
 
 /** Makes a random range of UDP ports. The agent chooses the host ports. */

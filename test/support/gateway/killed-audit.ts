@@ -6,7 +6,7 @@ interface Entry {
   readonly detail: string
 }
 
-/** Checks that the audit log has all acknowledged changes, and that each successful change was acknowledged or read. */
+/** Checks that the audit log has all acknowledged changes, and no successful change of a value that was never seen. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()

@@ -192,7 +192,7 @@ export class KilledGateway {
 
   /**
    * Kills Redis, and waits until the audit log contains the outcome of each acknowledged change. Until then, only the
-   * gateway's memory has these outcomes (docs/design/audit-and-retention.md): a kill of the gateway would lose them.
+   * gateway's memory has these outcomes (docs/design/audit-and-retention.md). A kill of the gateway would lose them.
    */
   async #killRedis(): Promise<void> {
     const pid = await waitFor(() => this.redis.findPid())

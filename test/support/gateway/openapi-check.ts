@@ -27,7 +27,7 @@ interface DocumentedHeader {
   schema: { pattern?: string; enum?: string[] }
 }
 
-/** Headers that the document need not list: any response may have them, and servers and proxies add some. */
+/** Headers that the document need not list. Any response may have them, and servers and proxies add some. */
 const undocumented = [
   'content-type',
   'content-length',

@@ -26,8 +26,8 @@ export interface RedisLabOptions {
   /** Access data with which stores log in to the Sentinels. Default: `access`. */
   readonly sentinelAccess?: RedisAccess
   /**
-   * Machines, each with a Redis server and a Sentinel, which the caller itself must cut off. Default: servers on
-   * loopback addresses, which the lab cuts off with nftables.
+   * Machines, each with a Redis server and a Sentinel. The caller must cut off these machines itself. Default: servers
+   * on loopback addresses, which the lab cuts off with nftables.
    */
   readonly machines?: readonly RedisMachine[]
   /** Called with the addresses of the lab before its servers start. */

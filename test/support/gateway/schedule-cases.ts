@@ -7,7 +7,7 @@ export interface ScheduleCases {
   /** Returns the expected values of fields that only the tested kind has (snapshot or backup). */
   readonly made: () => object
   readonly mostRetention: number
-  /** Scopes for snapshots or backups that do not permit an API key to set a schedule. */
+  /** Scopes for snapshots or backups with which an API key must not set a schedule. */
   readonly lesser: readonly string[]
   /** Starts a manual snapshot or backup and keeps it in progress. Resolves with a function that lets it end. */
   readonly holdOne: () => Promise<() => Promise<void>>

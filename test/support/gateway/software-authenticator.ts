@@ -1,6 +1,6 @@
 import { createHash, createSign, generateKeyPairSync, randomBytes, type KeyObject } from 'node:crypto'
 
-/** Parts of the options of a browser that the authenticator needs. */
+/** The parts of a browser's options that the authenticator needs. */
 interface Options {
   readonly challenge: string
   readonly rp?: { readonly id?: string }

@@ -107,7 +107,7 @@ function ecKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
-/** Makes an RSA key. A large key gets five primes: with the usual two primes, it would take half a minute. */
+/** Makes an RSA key. A large key gets five primes, because it would take half a minute with the usual two. */
 function rsaKey(bits: number): KeyObject {
   const size = ['-algorithm', 'RSA', '-pkeyopt', `rsa_keygen_bits:${bits}`]
   const primes = bits > 4096 ? ['-pkeyopt', 'rsa_keygen_primes:5'] : []

@@ -92,7 +92,7 @@ function isStillWanted(after: unknown): void {
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
 }
 
-/** Checks that a failure changes neither the guest nor its power state. A completed run still sets the new password. */
+/** Checks that a failure leaves the guest unchanged, except for the new password if the step had completed its run. */
 function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
   if (phase === 'before-run') return void expect(after).to.deep.equal(before)
   const [row] = (after as { guests: object[] }).guests
@@ -125,7 +125,7 @@ function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEven
   expect(is).to.deep.equal({ ...was, boot: changed })
 }
 
-/** Checks that the guest's state is its desired state. It may be `stopped`, because a stop is not undone. */
+/** Checks that the guest's state equals its desired state. Both may be `stopped`, because a stop is not undone. */
 function isConsistent(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

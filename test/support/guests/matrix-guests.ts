@@ -27,7 +27,7 @@ export const matrixContainer: MatrixGuest = {
   readPasswordHash: (volume) => /^root:([^:]*):/m.exec(readFileSync(join(volume, 'etc/shadow'), 'utf8'))?.[1] ?? '',
 }
 
-/** A disk with which a virtual machine does nothing: its boot sector halts the CPU. */
+/** A disk with which a virtual machine does nothing, because its boot sector halts the CPU. */
 const idle = { bytes: 1024 ** 2, code: 'faf4ebfd', sign: '55aa', signAt: 510, nameAt: 512, nameBytes: 32 }
 
 export const matrixMachine: MatrixGuest = {

@@ -16,7 +16,7 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // With these options, ssh detects a disconnected guest, although the disconnection leaves the connection open.
+  // These options make ssh end when the guest is cut off from the network. The connection would otherwise stay open.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])

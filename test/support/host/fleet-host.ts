@@ -150,7 +150,7 @@ export class FleetHost {
     ip('netns', 'delete', this.namespace)
   }
 
-  /** Replaces a namespace of which only an ordinary file is left. A run that is killed during the removal leaves it. */
+  /** Replaces a namespace whose mount is gone but whose file is left, as after a kill during the removal. */
   #repairNamespace(): void {
     const nsfs = 0x6e736673 // NSFS_MAGIC of linux/magic.h
     if (statfsSync(`/run/netns/${this.namespace}`).type === nsfs) return

@@ -163,7 +163,7 @@ export function readInterfaces(instance: Instance): string[] {
 }
 
 /**
- * Reads the forwarding settings of the network as `name = value`. The interfaces of guests and the bridge are omitted:
+ * Reads the forwarding settings of the network as `name = value`. Omits guests' interfaces and the bridge, because
  * their settings are deleted together with them.
  */
 export function readForwarding(instance: Pick<Instance, 'namespace'>, bridge: string): string[] {
@@ -234,7 +234,7 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
   return [...new Set(names)].sort()
 }
 
-/** Returns lock files that belong to no guest. A guest may have no lock file, because it never started. */
+/** Returns lock files that belong to no guest. A guest that never started may have no lock file. */
 function readLocks({ stateDir }: Instance): string[] {
   const root = join('/run/lxc/lock', stateDir, 'lxc')
   const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []

@@ -135,7 +135,7 @@ async function makePool(path: string, sizeGb: number): Promise<void> {
   await unpackTestImage(`${path}/pool/debian-12`)
 }
 
-/** Kills the guests with this prefix, even those of earlier runs, with lxc's tools instead of the driver's code. */
+/** Kills all guests with this prefix, even those of earlier runs. Uses lxc's tools instead of the driver's code. */
 async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   if (existsSync(lxcPath))
     for (const name of readdirSync(lxcPath)) spawnSync('lxc-stop', ['-k', '-P', lxcPath, '-n', name])
@@ -143,7 +143,7 @@ async function killGuests(prefix: string, lxcPath: string): Promise<void> {
   await waitFor(() => removeGroups(prefix), { what })
 }
 
-/** Removes empty cgroups. @returns false if some are left: a monitor that is ending keeps its cgroup for a moment */
+/** Removes empty cgroups. @returns false if some are left, because an ending monitor keeps its cgroup for a moment */
 function removeGroups(prefix: string): boolean {
   const groups = readdirSync('/sys/fs/cgroup')
     .map((name) => `/sys/fs/cgroup/${name}/lxc.pivot.${prefix}`)

@@ -159,7 +159,7 @@ function expectedPorts({ ipv4, ipv6: [ipv6], mappings }: Guest): string[] {
   ])
 }
 
-/** Returns nft's map entries for a mapping: one per port, or one for the range if inner and outer ports are equal. */
+/** Returns nft's map entries for a mapping: one per port, or one for a range with equal host and container ports. */
 function elementsFor(
   { protocol, host_port: first, host_port_end: last, container_port: inner }: MappingRow,
   { suffix, all, target }: { suffix: string; all: string; target: string },

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 
 /**
  * Returns a digest of everything in a tree: names, contents, kinds, owners, modes, times, links, devices, attributes
- * and ACLs. Sockets are omitted: they are useless without the process that created them.
+ * and ACLs. Sockets are omitted, as they are useless without the process that created them.
  * @param without paths to omit, such as `./etc/hostname`
  */
 export function digestTree(root: string, without: readonly string[] = []): string {

@@ -147,7 +147,7 @@ export class V2Machine {
     return spawnSync('ssh', [...this.#ssh(), asWords(command)], { stdio: 'inherit' }).status ?? 1
   }
 
-  /** Opens one connection for all commands, unless it is open: each handshake takes seconds. */
+  /** Opens the connection that all commands share, unless it is open. Each handshake takes seconds. */
   #keepConnection(): void {
     if (this.#connection?.exitCode === null && this.#connection.signalCode === null) return
     this.#connection = spawn('ssh', ['-M', '-N', ...this.#ssh()], { stdio: 'ignore' })

@@ -87,7 +87,7 @@ export class LabFleet implements Fleet {
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
     const fleet = await GatewayFleet.start({ version: labVersion, store, config, log })
     const lab = new LabFleet(fleet, packages, agents)
-    // Registers the hosts one after another: some API responses come from the host that was registered first.
+    // Registers the hosts one after another, because some API responses come from the host that was registered first.
     for (const { record } of started) {
       await new HostStore(store).create(record, () => undefined)
       await fleet.hosts.updateHost(record.id, { name: record.name })

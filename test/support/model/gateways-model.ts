@@ -165,7 +165,7 @@ function* serverSteps(state: GatewaysState, bounds: ModelBounds): Steps {
   for (const [index, source] of state.follows.entries()) {
     const data = state.servers[index]!
     if (source === null) {
-      // The lease expires by the clock of the store: the master deletes the key, and its replicas copy the deletion.
+      // The lease expires by the clock of the store. The master deletes the key, and its replicas copy the deletion.
       const expired = setServer(state, index, { ...data, holder: null, offset: data.offset + 1 })
       if (data.holder !== null && isWithin(expired, bounds)) yield [`server ${index}: the lease expires`, expired]
     } else if (source !== state.isolated && data.offset !== state.servers[source]!.offset)
@@ -200,7 +200,7 @@ function failOver(state: GatewaysState, former: number): GatewaysState {
   return rename({ ...state, follows, failovers: state.failovers + 1 }, 0, master)
 }
 
-/** Checks that no acknowledged lease is lost: the new master has at least the highest acknowledged epoch. */
+/** Checks that no acknowledged lease is lost. The new master must have at least the highest acknowledged epoch. */
 function checkAcknowledged(state: GatewaysState): GatewaysState {
   const { counter } = state.servers[state.named[0]!]!
   if (counter >= state.acknowledged) return state

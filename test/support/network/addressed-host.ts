@@ -132,7 +132,7 @@ export class AddressedHost {
     return sh(program, ...args).trim()
   }
 
-  /** Like `ask`, for a request that must be answered: waits for a minute, because the machine may be busy. */
+  /** Like `ask`, but for a request that must be answered. Waits for a minute, because the machine may be busy. */
   answer(uuid: string | undefined, protocol: string, address: string, port: string): string {
     return this.ask(uuid, protocol, address, port, '0', '60')
   }
@@ -144,7 +144,7 @@ export class AddressedHost {
 
   /** Starts a server, which runs until its guest stops. If `uuid` is undefined, it runs in the public network. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
-    // Waits for the guest: the agent reports it to its watchers a moment after the creation has ended.
+    // Waits for the guest, which the agent reports to its watchers a moment after the creation has ended.
     if (uuid !== undefined) await this.guest(uuid)
     if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
     const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))

@@ -151,7 +151,7 @@ async function readiness(machine: string): Promise<number> {
 }
 
 function addAddresses(): void {
-  // A loopback interface that is down shows a new network namespace. Only such a namespace may get the addresses.
+  // A new network namespace has its loopback interface down. Only a new namespace may get the addresses.
   if (sh('ip', '-oneline', 'link', 'show', 'lo', 'up') !== '')
     throw new Error('run this file with scripts/test, or in a network namespace: unshare --net npx mocha …')
   sh('ip', 'link', 'set', 'lo', 'up')

@@ -157,7 +157,7 @@ export class NetworkLab {
     return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
   }
 
-  /** Like `ask`, for a request that must be answered: waits for a minute, because the machine may be busy. */
+  /** Like `ask`, but for a request that must be answered. Waits for a minute, because the machine may be busy. */
   answer(name: string, target: string, options: { sport?: number } = {}): string {
     return this.ask(name, target, { ...options, timeoutSeconds: 60 })
   }

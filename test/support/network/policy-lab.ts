@@ -37,7 +37,7 @@ export const gatewayPorts = [8080, 8081] as const
 export const tlsPorts = [8443, 8444] as const
 const agentPort = 8070
 
-/** How proxies report the client's address: port of the proxy for the first gateway, and its nginx directives. */
+/** Ways in which proxies report the client's address. Each has a port for the first gateway, and nginx directives. */
 const styles = {
   /** The usual configuration: the proxy appends the client's address to the header that the client has sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],

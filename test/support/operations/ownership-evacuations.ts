@@ -11,9 +11,9 @@ import {
 } from './ownership-model.js'
 
 /*
- * Adds failed hosts to the model in ownership-model.ts. A failed host is off. A gateway makes another host the owner, which
- * restores the guest from a backup. The restore can fail at any point. The failed host can return at any time, and
- * then waits with its start until a gateway has compared the owner.
+ * Adds failed hosts to the model in ownership-model.ts. A failed host is off. A gateway makes another host the owner.
+ * The new owner restores the guest from a backup, which can fail at any point. The failed host can return at any time.
+ * It then starts the guest only after a gateway has checked whether another host owns the guest.
  */
 
 /** Returns the steps of failed hosts and of restores. */

@@ -50,7 +50,7 @@ function incidentSteps(world: World, host: number): Step[] {
   return steps
 }
 
-/** True if the guest survives the loss of the host's present disk: the image or another host still has the guest. */
+/** True if the guest survives the loss of the host's present disk, as the image or another host has the guest. */
 function survives({ hosts }: World, { host, copy }: HostImage): boolean {
   const has = ({ ownership: { role }, copy: disk }: HostCopy): boolean =>
     ['owner', 'leaving', 'handed_over'].includes(role) && disk !== 'none' && disk !== 'stale'
@@ -63,7 +63,7 @@ function restored({ copy }: HostImage): HostCopy {
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Steps in which a gateway tells a host that another host owns the guest. A restored host may act as the owner. */
+/** Steps in which a gateway tells a host that another host owns the guest. A restored host may not know this. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

@@ -44,7 +44,7 @@ export interface HostCopy {
   readonly isRemoved?: boolean
   /** True for a failed host that is off. */
   readonly isDown?: boolean
-  /** True for a host that has returned, until a gateway has compared the owner of the guest. */
+  /** True for a host that has returned, until a gateway has checked whether another host owns the guest. */
   readonly isWaiting?: boolean
 }
 
@@ -107,21 +107,21 @@ export const productRules = {
   planReinstate,
   /** True if a gateway may make the failed host the owner again. The restore must have failed and been undone. */
   mayReinstate: (state: EvacuatedGuest['state']): boolean => state === 'failed',
-  /** True if a gateway may choose a host with this role of the guest for a restore. */
+  /** True if a gateway may restore the guest on a host that has this role for the guest. */
   mayRestoreOn: ({ role }: Ownership): boolean => role === 'absent',
   /** True if a gateway tells a host with this role that another host owns the guest, even without a move. */
   isTold: ({ role }: Ownership): boolean => role === 'owner' || role === 'leaving' || role === 'fenced',
-  /** True if a host that has returned waits with the start until a gateway has compared the owner. */
+  /** True if a host that has returned starts its guest only after a gateway has checked the owner. */
   waitsForOwners: (): boolean => true,
-  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the host that owns the guest has confirmed this. */
+  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the owner has confirmed its ownership. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
   /** True if a gateway stops an outdated copy of a guest that a host reports, even without a move of the guest. */
   fences: (): boolean => true,
   /** True if the source of a move may send the last changes of the disk. The guest must not run there. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
-  /** True if the source may report that it hands the guest over: the guest is stopped, and its disk has arrived. */
+  /** True if the source may report the hand-over of the guest. The guest must be stopped, and its disk sent. */
   mayHandOver: ({ isRunning, isSent }: Pick<HostCopy, 'isRunning' | 'isSent'>): boolean => !isRunning && isSent,
-  /** True if the gateway may make the target the owner of the guest: the source must have handed over the guest. */
+  /** True if the gateway may make the target the owner of the guest. The source must have handed over the guest. */
   maySwitch: ({ isHandedOver }: Pick<BegunMove, 'isHandedOver'>): boolean => isHandedOver,
   /** Returns the ownership generation that a host remembers after it has deleted its copy of the guest. */
   rememberedGeneration: (generation: number): number => generation,
@@ -258,7 +258,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if an evacuation made this generation. Its owner gets the order to restore, but no appointment. */
+/** True if an evacuation made this generation. Its owner gets an order to restore instead of the event `appoint`. */
 function isOfEvacuation({ evacuations }: World, generation: number): boolean {
   return evacuations.some((one) => one.generation === generation)
 }

@@ -17,7 +17,7 @@ type Worlds = readonly World[]
 
 interface Visited {
   readonly worlds: Worlds
-  /** Key of the state from which the search first reached this state. `step` leads from there to here. */
+  /** Key of the state from which the search first reached this state by the step `step`. */
   readonly from: string
   readonly step: string
   /** Keys of the states from which one step leads to this state. Only steps with `isProgress` count. */

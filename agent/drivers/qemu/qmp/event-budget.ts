@@ -3,8 +3,8 @@ const mostEvents = 50
 const windowMs = 1000
 
 /**
- * Limits the events that the agent reads from a virtual machine. By writes to a device, a guest can cause any number of
- * certain events, such as panic reports. Such events must not delay other guests.
+ * Limits the events that the agent reads from a virtual machine. A guest can cause any number of some events, such as
+ * panic reports, by writes to a device. Such events must not delay other guests.
  */
 export class EventBudget {
   #sinceMs = 0

@@ -15,7 +15,7 @@ export const guestSets = {
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
-  /** Set of the MACs of guests that are allowed to connect to port 25 of other computers. */
+  /** Set of MACs: the guests that are allowed to connect to port 25 of other computers. */
   mailers: 'inet',
   /** Maps a guest's address to the guest's number, which `numberOf` derives from its private IPv4 address. */
   owners: 'inet',
@@ -23,7 +23,7 @@ export const guestSets = {
   /** Counters of bytes. The keys of `received` are numbers of guests, and the keys of `sent` are MACs. */
   received: 'inet',
   sent: 'inet',
-  /** `public_in` maps a public address to its guest's address, and `public_out` a guest's address to a public one. */
+  /** `public_in` maps a public address to a guest's address. `public_out` maps a guest's address to a public one. */
   public_in: 'ip',
   public_out: 'ip',
   /** Set of `source . destination`, two addresses of the same guest: flows from a guest to itself through the host. */

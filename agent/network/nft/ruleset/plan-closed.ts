@@ -24,7 +24,7 @@ export function parseClosed(entries: readonly string[]): string[] {
 }
 
 const sides = [
-  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but Linux does for IPv4.
+  // Routers must not forward to link-local addresses (RFC 3927, 7; RFC 4291, 2.5.6), but Linux forwards IPv4 to them.
   { ip: 'ip', type: 'ipv4_addr', suffix: '', always: '169.254.0.0/16', family: 'ipv4' },
   { ip: 'ip6', type: 'ipv6_addr', suffix: '6', always: 'fe80::/10', family: 'ipv6' },
 ] as const

@@ -61,8 +61,8 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * Drops packets that arrive directly from a guest's interface: this interface was taken off the bridge, so its packets
- * have not passed anti-spoofing. For bridged frames, IP hooks always see the bridge as the device, even with
+ * Drops packets that arrive directly from a guest's interface. Such an interface was taken off the bridge, so its
+ * packets did not pass anti-spoofing. For bridged frames, IP hooks always see the bridge as the device, even with
  * bridge-nf-call-iptables. Runs before connection tracking.
  */
 export function planOffBridge(interfacePrefix: string): Item[] {
@@ -77,8 +77,8 @@ export function planOffBridge(interfacePrefix: string): Item[] {
  * Drops packets from outside that have a guest's source address, because answers to them would pass that guest's
  * firewall. IPv6 has no reverse path filter, and on many hosts the filter of IPv4 (rp_filter) is off. The host routes
  * guests' IPv6 addresses to the bridge, so packets from these addresses are accepted only from the bridge. Guests'
- * public IPv4 addresses need no rule: the host has these addresses, and the kernel accepts no packets from outside with
- * its own addresses as source.
+ * public IPv4 addresses need no rule, because they are addresses of the host itself. The kernel accepts no packets from
+ * outside with such a source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -114,7 +114,7 @@ function planConnectionSets(name: Connections, type: 'ether_addr' | 'classid'): 
  * Applies a guest's firewall to every packet of a flow. A new rule therefore also affects open flows. Packets in both
  * directions are matched by the direction in which the flow was opened. ICMP errors match like the flow that they are
  * about. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137 and 143), so they
- * bypass every firewall. This is harmless: they are not routed, and pass only between guest and host.
+ * bypass every firewall. This is harmless, because these packets are not routed and pass only between guest and host.
  */
 function planFirewallDispatch(): Item[] {
   return addressFamilies.flatMap(({ ip, suffix }) => [
@@ -171,7 +171,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     // The kernel sends a redirect if a packet leaves by the interface on which it arrived, as between two guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Compares addresses instead of devices, because this hook still sees a packet's device from before the mapping.
+    // Compares addresses. The device is useless here, because it is still the packet's device from before the mapping.
     rule('output', 'jump firewall_to'),
   ]
 }
@@ -249,7 +249,7 @@ function boundConnections(chainName: string, name: Connections, { match, guest }
   ]
 }
 
-/** Counts the bytes of IP packets that pass all filters, including headers. */
+/** Counts the bytes of IP packets, including headers. Packets that a filter drops do not count. */
 function planTraffic({ bridge, countInternal }: FilterTablePlan): Item[] {
   return [
     ...(countInternal ? [] : [rule('traffic', `iifname "${bridge}" oifname "${bridge}" return`)]),

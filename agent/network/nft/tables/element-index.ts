@@ -28,7 +28,7 @@ const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Ids of elements, by each device, MAC or address of a guest that the element contains. */
+  /** By device, MAC or address of a guest: ids of the elements that contain it. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
@@ -104,7 +104,7 @@ export class ElementIndex {
     return { ...noChange, remove, dropFirewalls: this.#firewalls.has(device) ? [device] : [] }
   }
 
-  /** Plans the change after which exactly the elements of these guests exist. It is empty if nothing differs. */
+  /** Plans the change after which exactly these guests' elements exist. The change is empty if nothing differs. */
   planAll(guests: readonly GuestNetwork[]): TableChange {
     const plans = guests.map(planGuest)
     const want = mergeElements(plans)
@@ -198,7 +198,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists the guest's elements except jumps to its firewall. nft slowly reads all guests' chains when it adds a jump. */
+/** Lists the guest's elements except jumps to its firewall. Adding a jump is slow, as nft reads all guests' chains. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

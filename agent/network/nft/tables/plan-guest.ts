@@ -68,7 +68,7 @@ export function formatNumber(number: number): string {
   return [number >>> 16, number & 0xffff].map((half) => half.toString(16)).join(':')
 }
 
-/** Returns the IPv4 address that a guest's number stands for: two hexadecimal halves with a colon between them. */
+/** Returns the private IPv4 address for a guest's number. @param text two hexadecimal halves, separated by a colon */
 export function parseNumber(text: string): string {
   const [high = 0, low = 0] = text.split(':').map((half) => parseInt(half, 16))
   return formatIpv4(high * 0x10000 + low)

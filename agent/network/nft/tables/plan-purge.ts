@@ -15,7 +15,7 @@ export interface StaleFlows {
   readonly publicAddresses: readonly string[]
   /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings. Datagrams of a client's flow that is older than a mapping would bypass the mapping. */
+  /** New UDP mappings. If a client's flow is older than its mapping, the flow's datagrams would bypass the mapping. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
@@ -26,7 +26,7 @@ export function findStaleFlows(
 ): StaleFlows {
   const added = [...add].filter(([id, value]) => valueOf(id) !== value)
   const lost = remove.filter(isAddress).map(addressIn)
-  // conntrack has no flows of link-local addresses, so they are left out.
+  // Link-local addresses are left out, because conntrack has no flows of them.
   const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
   return {
     addresses: [...addresses],
@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if clients of a new mapping could reach another guest, because conntrack can have stale flows on the mapping's
- * host port. Stale flows to an address that lost its guest can have any port, because former mappings are not known.
+ * True if stale flows in conntrack could lead clients of a new mapping to another guest. A stale flow to an address
+ * that lost its guest can have any host port, because the former mappings of this address are not known.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

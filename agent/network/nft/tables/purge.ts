@@ -3,7 +3,7 @@ import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/** Matches flows to this address that the host itself answers: they began before their port was mapped. */
+/** Matches flows to this address that the host itself answers, because they began before their port was mapped. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
@@ -52,7 +52,7 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 }
 
 /**
- * A queue of outdated entries of the connection tracking table (stale flows). After a failed purge, they stay queued.
+ * A queue of stale flows: outdated entries of the connection tracking table. Flows stay queued if their purge fails.
  * Purges run one at a time. Each purge includes all flows that were added before it began.
  */
 export class StaleFlowQueue {

@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the stored hash may be wrong: another program may have changed the tables before the hash was stored. */
+  /** True if another program may have changed the tables before their hash was stored. The hash can then be wrong. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes that each element had counted at the last read. Rebuilt tables continue to count from these values. */
@@ -187,7 +187,7 @@ export class Tables {
   }
 }
 
-/** Replaces jumps to missing chains by `drop`: the new tables have no chains for firewalls with unknown rules. */
+/** Replaces jumps to missing chains by `drop`. The new tables have no chains for firewalls whose rules are unknown. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(

@@ -48,7 +48,7 @@ export interface CreationParts extends InitialSettingParts {
 
 /**
  * Checks a creation without changing anything.
- * @param options `hasTemplate`: false if the disk is made from a backup. The template need not exist then
+ * @param options `hasTemplate`: false if the disk is made from a backup; the template need not exist in this case
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`, `insufficient_scope`, `not_found`,
  * `backup_target_missing`
  */

@@ -83,7 +83,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first container port of the first mapping; 0: the same as its host port, as in all other mappings */
+/** @param first container port of the first mapping; 0: its host port. All other mappings use their host port. */
 function pickedMappings(count: number, first: number): PortMapping[] {
   // The container port 0 stands for the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))

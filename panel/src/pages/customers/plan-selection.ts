@@ -9,7 +9,7 @@ export function planSelection(
   }
 }
 
-/** Applies the difference between `owned` and `selected` to `now`, the guests after a change by another client. */
+/** Applies the changes from `owned` to `selected` to `now`. `now` includes changes by another client. */
 export function rebaseSelection(
   owned: readonly string[],
   selected: readonly string[],

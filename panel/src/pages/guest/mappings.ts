@@ -26,8 +26,8 @@ export async function changeMapping(
 }
 
 /**
- * Finds the position of a port mapping, by which the API identifies it. With the returned header, the gateway refuses
- * the change if the list has changed in the meantime.
+ * Finds the position of a port mapping, by which the API identifies it. The returned header If-Match makes the gateway
+ * refuse the change if the list has changed in the meantime.
  */
 async function locate({ id }: Pick<Guest, 'id'>, mapping: PortMapping) {
   const path = { id: String(id) }

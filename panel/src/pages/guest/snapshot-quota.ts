@@ -12,7 +12,7 @@ export function quotaForm(count: number, spaceBytes: number): QuotaForm {
 }
 
 /**
- * Converts the form to a request. An unchanged space is not sent, because the form shows the saved space only rounded.
+ * Converts the form to a request. The space is sent only if the user has changed it, because the form shows it rounded.
  * Also, a default space follows the size of the disk only as long as no space is sent.
  * @param saved content of the form before the user changed it
  */

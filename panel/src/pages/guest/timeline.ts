@@ -27,7 +27,7 @@ export function isMarked({ kind, action, status }: TimelineEntry): boolean {
   return kind !== 'task' || marked.has(action)
 }
 
-/** Makes an event's mark for a chart. An event that is neither a task nor a change is a fault: its mark is `bad`. */
+/** Makes an event's mark for a chart. An event that is neither a task nor a change is a fault, so its mark is `bad`. */
 export function markOf({ timestamp, kind }: TimelineEntry): ChartMark {
   return { at: timestamp, bad: kind !== 'task' && kind !== 'change' }
 }

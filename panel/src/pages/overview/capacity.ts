@@ -30,7 +30,7 @@ const resources = {
 
 export type Resource = keyof typeof resources
 
-/** Sums a resource of all hosts. Hosts with unknown usage are left out of the usage, not counted as unused. */
+/** Sums a resource of all hosts. The usage omits hosts with unknown usage, instead of counting them as unused. */
 export function sumCapacity(hosts: readonly FleetHostUsage[], resource: Resource): Capacity {
   const read = resources[resource]
   const sum = (list: readonly FleetHostUsage[], value: (host: FleetHostUsage) => number | null): number =>
