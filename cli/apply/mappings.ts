@@ -130,7 +130,7 @@ function mappingText({ protocol, hostIp, description, ...mapping }: Mapping): st
 }
 
 /** A mapping of which only the description changes. */
-interface Renamed {
+interface DescriptionChange {
   readonly index: number
   readonly description: string
 }
@@ -139,7 +139,7 @@ export interface MappingDifference {
   readonly added: readonly Mapping[]
   /** Positions of the mappings to remove, in the list of present mappings. */
   readonly removed: readonly number[]
-  readonly renamed: readonly Renamed[]
+  readonly renamed: readonly DescriptionChange[]
 }
 
 /** Compares mappings. A wanted mapping without a host port matches a present mapping with any host port. */

@@ -3,7 +3,7 @@ import { differenceLines, differenceRows } from './difference.js'
 import { kindOf, type Fields, type Noun } from './kinds.js'
 import { planChanges } from './plan-changes.js'
 import type { CurrentItem } from './plan-current.js'
-import { planWanted, type Wanted } from './plan-wanted.js'
+import { planWanted, type WantedState } from './plan-wanted.js'
 
 const hosts = new Map([['id-a', 'host-a']])
 const present = (name: string, fields: Fields, more: { status?: string; noun?: Noun } = {}): CurrentItem => {
@@ -11,7 +11,7 @@ const present = (name: string, fields: Fields, more: { status?: string; noun?: N
   const host = noun === 'guest' ? { image: 'debian-12', host: 'host-a', tags: [] } : {}
   return { kind: kindOf(noun), name, id: `id-of-${name}`, status, fields: { ...host, ...fields } }
 }
-const wanted = (document: object): Wanted => planWanted([document]).wanted
+const wanted = (document: object): WantedState => planWanted([document]).wanted
 const planOf = (document: object, items: readonly CurrentItem[] = [], isPruned = false) =>
   planChanges(wanted(document), { items, hosts }, isPruned)
 const guests = (...list: object[]): object => ({ guests: list })

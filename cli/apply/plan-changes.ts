@@ -2,7 +2,7 @@ import { isMark, markOf, withMarks } from './marks.js'
 import { nameKey, type Field, type Fields, type Kind } from './kinds.js'
 import type { CurrentItem } from './plan-current.js'
 import { planReferences } from './plan-references.js'
-import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
+import type { Problem, WantedState, WantedItem } from './plan-wanted.js'
 
 /* This module compares the wanted objects with the present ones. */
 
@@ -42,7 +42,7 @@ export interface Present {
 }
 
 /** @param isPruned true to delete guests that an earlier version of the file has created */
-export function planChanges(wanted: Wanted, present: Present, isPruned: boolean): Plan {
+export function planChanges(wanted: WantedState, present: Present, isPruned: boolean): Plan {
   const known = new Map<string, CurrentItem[]>()
   for (const item of present.items) known.set(keyOf(item), [...(known.get(keyOf(item)) ?? []), item])
   const plans = wanted.items.map((item) => planItem(item, known.get(keyOf(item)) ?? [], present))
@@ -128,7 +128,7 @@ function planFixed(wanted: WantedItem, { kind, fields: current }: CurrentItem, f
 
 /** Plans the deletion of guests that have the tag of the set, but are not in the file. */
 function planSurplus(
-  { set, sections, items }: Wanted,
+  { set, sections, items }: WantedState,
   present: Present,
   isPruned: boolean,
 ): { deletions: Deletion[]; notes: string[] } {

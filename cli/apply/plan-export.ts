@@ -5,7 +5,7 @@ import type { CurrentItem } from './plan-current.js'
 
 /* This module converts the state of a fleet to a fleet file. */
 
-export interface Exported {
+export interface FleetExport {
   /** Content of the file: sections by their names. */
   readonly content: Readonly<Record<string, unknown>>
   /** Sentences about objects that a file cannot contain. */
@@ -13,7 +13,7 @@ export interface Exported {
 }
 
 /** @param set name of the file's set. When the file is applied, guests with the tag of this set keep the tag. */
-export function planExport(items: readonly CurrentItem[], set: string): Exported {
+export function planExport(items: readonly CurrentItem[], set: string): FleetExport {
   const isDouble = (item: CurrentItem): boolean =>
     items.some((other) => other !== item && other.kind === item.kind && sameName(other, item))
   const sections = kinds.flatMap((kind): [string, unknown][] => {
@@ -23,7 +23,7 @@ export function planExport(items: readonly CurrentItem[], set: string): Exported
   })
   const doubles = items.filter(isDouble)
   return {
-    content: Object.fromEntries([...(set === defaultSet ? [] : [['set', set]]), ...sections]) as Exported['content'],
+    content: Object.fromEntries([...(set === defaultSet ? [] : [['set', set]]), ...sections]) as FleetExport['content'],
     notes: doubles.map(({ kind, name, id }) => `${kind.noun} ${id} is left out: another one has the name ${name}`),
   }
 }

@@ -1,15 +1,15 @@
 import type { CurrentItem } from './plan-current.js'
-import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
+import type { Problem, WantedState, WantedItem } from './plan-wanted.js'
 
 /* This module checks that each guest or host named in a file exists in the file or in the fleet. */
 
-interface Known {
+interface FleetObjects {
   readonly items: readonly CurrentItem[]
   /** Names of the hosts by their ids; undefined: the hosts are not known. */
   readonly hosts: ReadonlyMap<string, string> | undefined
 }
 
-export function planReferences({ items }: Wanted, { items: present, hosts }: Known): Problem[] {
+export function planReferences({ items }: WantedState, { items: present, hosts }: FleetObjects): Problem[] {
   const isGuest = ({ kind }: WantedItem | CurrentItem): boolean => kind.noun === 'guest'
   const found = present.filter(isGuest)
   const guests = new Set([...items.filter(isGuest), ...found].map(({ name }) => name))
@@ -25,7 +25,7 @@ function guestProblems(item: WantedItem, isKnown: (name: string) => boolean): Pr
     .map((name) => ({ document, path: [...path, 'guests'], message: `guest ${name} does not exist` }))
 }
 
-function hostProblems({ document, path, fields }: WantedItem, hosts: Known['hosts']): Problem[] {
+function hostProblems({ document, path, fields }: WantedItem, hosts: FleetObjects['hosts']): Problem[] {
   const { host } = fields as { host?: string }
   if (host === undefined || hosts === undefined || [...hosts].flat().includes(host)) return []
   return [{ document, path: [...path, 'host'], message: `host ${host} does not exist` }]

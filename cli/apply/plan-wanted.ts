@@ -25,7 +25,7 @@ export interface WantedItem extends Place {
   readonly fields: Fields
 }
 
-export interface Wanted {
+export interface WantedState {
   /** Name of the set that the guests of this file belong to. */
   readonly set: string
   readonly sections: ReadonlySet<string>
@@ -33,7 +33,7 @@ export interface Wanted {
 }
 
 /** Converts the documents. If there are problems, the wanted objects are incomplete. */
-export function planWanted(documents: readonly unknown[]): { wanted: Wanted; problems: Problem[] } {
+export function planWanted(documents: readonly unknown[]): { wanted: WantedState; problems: Problem[] } {
   const plan = new WantedPlan()
   documents.forEach((value, document) => plan.add(value, document))
   return plan.end()
@@ -51,7 +51,7 @@ class WantedPlan {
     for (const [name, content] of Object.entries(value)) this.#addSection({ document, path: [name] }, name, content)
   }
 
-  end(): { wanted: Wanted; problems: Problem[] } {
+  end(): { wanted: WantedState; problems: Problem[] } {
     this.#refuseTwice()
     const wanted = { set: this.#set ?? defaultSet, sections: this.#sections, items: this.#items }
     return { wanted, problems: this.#problems }

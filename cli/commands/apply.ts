@@ -2,7 +2,7 @@ import { applyPlan, type Outcome } from '../apply/apply-plan.js'
 import { countsText, differenceLines, differenceRows } from '../apply/difference.js'
 import { kindOf, nameKey } from '../apply/kinds.js'
 import { planChanges, type Plan } from '../apply/plan-changes.js'
-import { planWanted, type Problem, type Wanted } from '../apply/plan-wanted.js'
+import { planWanted, type Problem, type WantedState } from '../apply/plan-wanted.js'
 import { readFleetFile, type FleetFile } from '../apply/read-file.js'
 import { readPresent, type PresentFleet } from '../apply/read-present.js'
 import type { BerthClient } from '../../client/index.js'
@@ -63,7 +63,7 @@ function refuseProblems(file: FleetFile, problems: readonly Problem[]): void {
   throw usageError([...lines, ...more].join('\n'), 'nothing was changed')
 }
 
-function readFleet(client: BerthClient, { sections, items }: Wanted): Promise<PresentFleet> {
+function readFleet(client: BerthClient, { sections, items }: WantedState): Promise<PresentFleet> {
   const filtered = new Set(
     items.flatMap(({ kind, name, fields }) =>
       kind.noun === 'guest' && fields['firewall'] !== undefined ? [nameKey(kind, name)] : [],
@@ -99,7 +99,7 @@ function refuseUnread(unread: readonly string[]): void {
 
 interface Work {
   readonly client: BerthClient
-  readonly wanted: Wanted
+  readonly wanted: WantedState
   readonly fleet: PresentFleet
   readonly plan: Plan
 }

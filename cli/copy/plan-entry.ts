@@ -9,7 +9,7 @@ export interface ArchiveEntry {
 }
 
 /** The file or directory that was requested from the guest. */
-export interface Requested {
+export interface CopySource {
   /** Name of the file or directory. */
   readonly name: string
   readonly isRecursive: boolean
@@ -28,7 +28,7 @@ export type EntryStep =
  * Decides which file or directory an entry of a guest's archive is allowed to write.
  * @throws {CliError} `failed` if the guest sent something that was not requested
  */
-export function planEntry(entry: ArchiveEntry, requested: Requested): EntryStep {
+export function planEntry(entry: ArchiveEntry, requested: CopySource): EntryStep {
   const path = namesBelow(entry.path, requested)
   if (path === undefined) throw unrequested(entry.path)
   if (entry.path.includes('\ufffd')) return { do: 'skip', reason: 'its name is not valid UTF-8' }
@@ -47,7 +47,7 @@ function permissionsOf({ mode }: ArchiveEntry, usual: number): number {
 }
 
 /** Returns the names below the requested file or directory. `undefined`: the path is outside. */
-function namesBelow(path: string, { name, isRecursive }: Requested): string[] | undefined {
+function namesBelow(path: string, { name, isRecursive }: CopySource): string[] | undefined {
   const [top, ...names] = path.replace(/^\.\//, '').replace(/\/$/, '').split('/')
   if (top !== name || (names.length > 0 && !isRecursive)) return undefined
   return names.every((one) => one !== '' && one !== '.' && one !== '..' && !one.includes('\0')) ? names : undefined
@@ -68,7 +68,7 @@ function planLink(path: readonly string[], to: string): EntryStep {
   return { do: 'link', path, to }
 }
 
-function planHardLink(path: readonly string[], to: string, requested: Requested): EntryStep {
+function planHardLink(path: readonly string[], to: string, requested: CopySource): EntryStep {
   const from = namesBelow(to, requested)
   return from ? { do: 'copy', path, from } : { do: 'skip', reason: 'it is a link to a file that was not copied' }
 }

@@ -3,9 +3,9 @@ import { copyFile, lstat, mkdir, open, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Parser, type ReadEntry } from 'tar'
 import { CliError, exitCodes } from '../errors.js'
-import { planEntry, type EntryStep, type Requested } from './plan-entry.js'
+import { planEntry, type EntryStep, type CopySource } from './plan-entry.js'
 
-export interface UnpackOptions extends Requested {
+export interface UnpackOptions extends CopySource {
   /** Path that the requested file or directory gets on this machine. */
   readonly target: string
   /** Called for each entry that is not copied. */

@@ -51,14 +51,14 @@ function refuseUnknown({ inputSchema: { properties = {}, required = [] } }: Tool
   if (missing.length > 0) throw usageError(`missing arguments: ${missing.join(', ')}`)
 }
 
-interface Resolved {
+interface ToolTarget {
   /** The arguments, with ids in place of names. */
   readonly values: Arguments
   /** Name of the object that the call changes. */
   readonly subject: string
 }
 
-async function resolve(tool: Tool, given: Arguments, { client, names }: CallContext): Promise<Resolved> {
+async function resolve(tool: Tool, given: Arguments, { client, names }: CallContext): Promise<ToolTarget> {
   const { arguments: args, flags } = tool.operation
   const values: Record<string, unknown> = { ...given }
   let subject = tool.name

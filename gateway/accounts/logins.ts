@@ -51,7 +51,7 @@ export interface LoggedIn {
 }
 
 /** The password was correct, and a second factor is required. */
-export interface CodeWanted {
+export interface CodeRequest {
   readonly pendingToken: string
   /** True if the account has an authenticator app. */
   readonly hasApp: boolean
@@ -66,7 +66,7 @@ export class Logins {
    * First step of a login: checks name and password. All failures return the same answer after the same time.
    * @throws {BerthError} `login_failed`, `rate_limited`, `store_unavailable`
    */
-  async login(credential: Credential, place: LoginPlace): Promise<LoggedIn | CodeWanted> {
+  async login(credential: Credential, place: LoginPlace): Promise<LoggedIn | CodeRequest> {
     const account = await this.parts.accounts.findByName(credential.username)
     return this.loginTo(account, { ...credential, method: 'password' }, place)
   }
@@ -79,7 +79,7 @@ export class Logins {
     account: Account | undefined,
     credential: Credential & { method: LoginMethod },
     place: LoginPlace,
-  ): Promise<LoggedIn | CodeWanted> {
+  ): Promise<LoggedIn | CodeRequest> {
     const { username, password, keep, method } = credential
     const { limits, passwords } = this.parts
     const trier = this.#trierOf(username, account, place)

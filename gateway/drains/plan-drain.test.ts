@@ -42,8 +42,8 @@ const at = (hostId: string | undefined, fields: Partial<DrainedGuestFacts> = {})
 })
 const task = (status: string, error = '') => ({ task: { status, error } })
 
-type Known = Readonly<Record<string, DrainedGuestFacts>>
-const plan = (given: Drain, known: Known, facts: Partial<DrainFacts> = {}): Drain =>
+type FactsByGuest = Readonly<Record<string, DrainedGuestFacts>>
+const plan = (given: Drain, known: FactsByGuest, facts: Partial<DrainFacts> = {}): Drain =>
   planDrain(given, {
     factsOf: ({ name }) => known[name] ?? at('host'),
     isHostOnline: true,
@@ -116,7 +116,7 @@ describe('the plan of a drain', () => {
       'a waiting, b active',
     ],
     ['waits until the time of the next attempt to move a container', [guest('a', { retryAtMs: 101 })], {}, 'a waiting'],
-  ] satisfies [string, DrainedGuest[], Known, string][])
+  ] satisfies [string, DrainedGuest[], FactsByGuest, string][])
     it(name, () => {
       expect(states(plan(drain(given), known))).to.equal(after)
     })

@@ -17,7 +17,7 @@ export interface KnownGateways {
 }
 
 /** Answers that a gateway needs before its writes count as visible everywhere. */
-export interface AnswersNeeded {
+export interface AnswerRequirement {
   /** Ids of gateways that must answer. */
   readonly from: readonly string[]
   /** Minimum number of answers in case that gateways outside `from` can use their caches. 0: `from` is complete. */
@@ -31,7 +31,7 @@ export interface AnswersNeeded {
  * they can use their caches. A gateway that has just connected does not know all gateways. It therefore waits for one
  * answer per subscriber.
  */
-export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
+export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswerRequirement {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)
   const completeMs = connectedMs + distrustMs
   const mayBeIncomplete = others > trusted.length && nowMs < completeMs
@@ -43,6 +43,6 @@ export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: Know
 }
 
 /** @param answered ids of the gateways that have answered */
-export function isVisible({ from, count }: AnswersNeeded, answered: ReadonlySet<string>): boolean {
+export function isVisible({ from, count }: AnswerRequirement, answered: ReadonlySet<string>): boolean {
   return answered.size >= count && from.every((id) => answered.has(id))
 }

@@ -35,8 +35,8 @@ const reported = (id: string, step: UpgradeStep, message = ''): RunHostFacts =>
     upgrade: { id, from: '1', to: '2', rollback: false, step, message, startedAtMs: 0, atMs: 0 } satisfies HostUpgrade,
   })
 
-type Known = Readonly<Record<string, RunHostFacts | undefined>>
-const plan = (given: FleetRun, known: Known = {}, version = '2'): FleetRun =>
+type FactsByHost = Readonly<Record<string, RunHostFacts | undefined>>
+const plan = (given: FleetRun, known: FactsByHost = {}, version = '2'): FleetRun =>
   planRun(given, { factsOf: (id) => (id in known ? known[id] : facts()), version, nowMs: 9 })
 const states = ({ hosts }: FleetRun): string => hosts.map(({ hostId, state }) => `${hostId} ${state}`).join(', ')
 

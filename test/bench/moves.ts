@@ -19,7 +19,7 @@ const dataMib = 512
 /** The guest writes this many bytes every 100 ms, which is 5 MB/s. */
 const writtenBytes = 500_000
 
-interface Measured {
+interface MoveDurations {
   readonly totalMs: number
   readonly downMs: number
 }
@@ -35,8 +35,8 @@ export async function benchMoves(rounds: number): Promise<Figure[]> {
     await pair.open()
     const guest = await pair.create('moved', { disk_gb: 3 })
     fill(join(pair.diskOf(pair.first, guest), 'root/data'), dataMib)
-    const moves: Measured[] = []
-    const raws: Measured[] = []
+    const moves: MoveDurations[] = []
+    const raws: MoveDurations[] = []
     for (let round = 0; round < rounds; round++) {
       raws.push(await copyRaw(pair, guest, ssh))
       moves.push(await moveOnce(pair, guest))
@@ -48,9 +48,9 @@ export async function benchMoves(rounds: number): Promise<Figure[]> {
   }
 }
 
-function summarize(moves: readonly Measured[], raws: readonly Measured[]): Figure[] {
-  const middle = (all: readonly Measured[], key: keyof Measured): number => median(all.map((one) => one[key]))
-  const rate = (all: readonly Measured[]): number => dataMib / (middle(all, 'totalMs') / 1000)
+function summarize(moves: readonly MoveDurations[], raws: readonly MoveDurations[]): Figure[] {
+  const middle = (all: readonly MoveDurations[], key: keyof MoveDurations): number => median(all.map((one) => one[key]))
+  const rate = (all: readonly MoveDurations[]): number => dataMib / (middle(all, 'totalMs') / 1000)
   const raw = 'btrfs send over ssh'
   return [
     figure(`a move of a guest with ${dataMib} MiB that writes 5 MB/s`, 'ms', {
@@ -71,7 +71,7 @@ function fill(path: string, sizeMib: number): void {
   for (let at = 0; at < sizeMib; at += 16) writeSync(file, randomBytes(16 * mib))
 }
 
-async function moveOnce(pair: FleetPair, guest: GuestRow): Promise<Measured> {
+async function moveOnce(pair: FleetPair, guest: GuestRow): Promise<MoveDurations> {
   const from = await pair.hostOf(guest.name)
   const to = pair.otherThan(from)
   const writer = new AbortController()
@@ -106,7 +106,7 @@ async function watchDowntime(from: FleetHost, to: FleetHost): Promise<number> {
 }
 
 /** Copies the guest's disk with the raw tools, and then the changes of 100 ms as an increment. */
-async function copyRaw(pair: FleetPair, guest: GuestRow, ssh: SshLoop): Promise<Measured> {
+async function copyRaw(pair: FleetPair, guest: GuestRow, ssh: SshLoop): Promise<MoveDurations> {
   const from = await pair.hostOf(guest.name)
   const to = pair.otherThan(from)
   const disk = pair.diskOf(from, guest)

@@ -13,7 +13,7 @@ import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { openLab, type OpenOptions, type PanelLab } from './panel-lab.js'
 
 /** The fields of the answer to POST /hosts that the tests use. */
-interface Created {
+interface CreatedHost {
   readonly host: { readonly id: string }
   readonly command: string
   readonly join_token: string
@@ -53,7 +53,7 @@ describe('the dialog for a new host in the panel', () => {
   })
 
   /** Logs in, and adds a host on the page that lists the hosts. */
-  async function add(name: string): Promise<{ created: Created; dialog: Locator }> {
+  async function add(name: string): Promise<{ created: CreatedHost; dialog: Locator }> {
     page = await lab.logIn()
     await lab.show(page, '/hosts')
     await page.getByRole('button', { name: 'Add a host', exact: true }).click()
@@ -61,16 +61,16 @@ describe('the dialog for a new host in the panel', () => {
     await dialog.locator('#host-name').fill(name)
     const answered = page.waitForResponse((one) => one.request().method() === 'POST' && one.url().endsWith('/hosts'))
     await dialog.getByRole('button', { name: 'Add a host', exact: true }).click()
-    const { data: created } = (await (await answered).json()) as { data: Created }
+    const { data: created } = (await (await answered).json()) as { data: CreatedHost }
     hostId = created.host.id
     await dialog.locator('[data-secret]').waitFor()
     return { created, dialog }
   }
 
   /** Creates a host through the API and opens its page. */
-  async function openPending(name: string, options?: OpenOptions): Promise<Created> {
+  async function openPending(name: string, options?: OpenOptions): Promise<CreatedHost> {
     const { body } = await lab.gateway.request('POST', '/hosts', { body: { name } })
-    const created = body.data as Created
+    const created = body.data as CreatedHost
     hostId = created.host.id
     page = await lab.logIn(options)
     await lab.show(page, `/hosts/${hostId}`)
@@ -78,7 +78,7 @@ describe('the dialog for a new host in the panel', () => {
   }
 
   /** Reports a step as the installation script does. */
-  async function report({ join_token: token, join_address: address }: Created, step: Step): Promise<void> {
+  async function report({ join_token: token, join_address: address }: CreatedHost, step: Step): Promise<void> {
     const message = step === 'failed' ? reason : ''
     const { status } = await postToJoinEndpoint(address, installReportPath, JSON.stringify({ token, step, message }))
     expect(status).to.equal(200)
@@ -140,7 +140,7 @@ describe('the dialog for a new host in the panel', () => {
     const answered = page.waitForResponse((one) => one.url().endsWith('/join-token'))
     await page.clock.pauseAt(Date.now() + 5000) // from here on, only the test moves the time of the page
     await page.getByRole('button', { name: 'Create a new command' }).click()
-    const { data: renewed } = (await (await answered).json()) as { data: Created }
+    const { data: renewed } = (await (await answered).json()) as { data: CreatedHost }
     await dialog.locator('[data-secret]').waitFor()
     await page.clock.runFor(50_000)
     expect(await hint.count()).to.equal(0)

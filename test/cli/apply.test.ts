@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import type { Body } from '../support/body.js'
-import { startBerth, type Ended, type Started } from '../support/cli/berth.js'
+import { startBerth, type ExitResult, type RunningCommand } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
@@ -40,9 +40,9 @@ describe('berth apply and berth export', () => {
     await rm(home, { recursive: true, force: true })
   })
 
-  const start = (args: readonly string[], input = ''): Started =>
+  const start = (args: readonly string[], input = ''): RunningCommand =>
     startBerth(args, { HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }, input)
-  const berth = (...args: string[]): Promise<Ended> => start(args).ended
+  const berth = (...args: string[]): Promise<ExitResult> => start(args).ended
 
   /** Writes a fleet file. @returns its path */
   async function fleetFile(content: unknown): Promise<string> {
@@ -51,12 +51,12 @@ describe('berth apply and berth export', () => {
     return path
   }
 
-  async function apply(content: unknown, ...flags: string[]): Promise<Ended> {
+  async function apply(content: unknown, ...flags: string[]): Promise<ExitResult> {
     return berth('apply', '-f', await fleetFile(content), ...flags)
   }
 
   /** Applies a file. Fails the test if the command does not succeed. */
-  async function applied(content: unknown, ...flags: string[]): Promise<Ended> {
+  async function applied(content: unknown, ...flags: string[]): Promise<ExitResult> {
     const ended = await apply(content, '--yes', ...flags)
     expect(ended.code, ended.out + ended.err).to.equal(0)
     return ended

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
-import { BerthTerminal, startBerth, type Ended, type Started } from '../support/cli/berth.js'
+import { BerthTerminal, startBerth, type ExitResult, type RunningCommand } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
@@ -25,11 +25,11 @@ describe('the command line', () => {
     await rm(home, { recursive: true, force: true })
   })
 
-  const start = (args: readonly string[], env: Record<string, string> = {}, input = ''): Started => {
+  const start = (args: readonly string[], env: Record<string, string> = {}, input = ''): RunningCommand => {
     const connection = { BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
     return startBerth(args, { HOME: home, ...connection, ...env }, input)
   }
-  const berth = (...args: string[]): Promise<Ended> => start(args).ended
+  const berth = (...args: string[]): Promise<ExitResult> => start(args).ended
   const json = async (...args: string[]): Promise<Body> => {
     const { code, out, err } = await berth(...args, '-o', 'json')
     expect(code, err).to.equal(0)
@@ -102,7 +102,7 @@ describe('the command line', () => {
     })
 
     it('creates nothing if jq is missing or refuses the filter, and prints the complete result if jq fails later', async () => {
-      const create = (name: string, filter: string, env = {}): Promise<Ended> =>
+      const create = (name: string, filter: string, env = {}): Promise<ExitResult> =>
         start(['guest', 'create', name, ...createFlags, '--jq', filter], env).ended
       expect((await create('cli-jq', '.[')).code).to.equal(2)
       const missing = await create('cli-jq', '.', { PATH: '/nonexistent' })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { outputRecord } from '../../shared/program-output.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { BerthTerminal, startBerth, type Started } from '../support/cli/berth.js'
+import { BerthTerminal, startBerth, type RunningCommand } from '../support/cli/berth.js'
 import { ConsoleLab, ownProtocol } from '../support/gateway/console-lab.js'
 import { waitFor } from '../support/wait.js'
 
@@ -28,7 +28,7 @@ describe('programs and screens without SSH', () => {
   afterEach(() => lab.endAll())
 
   const env = () => ({ HOME: directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey })
-  const berth = (...args: string[]): Started => startBerth(args, env())
+  const berth = (...args: string[]): RunningCommand => startBerth(args, env())
 
   async function ticket(command: readonly unknown[], container = guest.name) {
     const { status, body } = await lab.gateway.request('POST', '/ssh-ticket', { body: { container, command } })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startBerth, type Ended, type Started } from '../support/cli/berth.js'
+import { startBerth, type ExitResult, type RunningCommand } from '../support/cli/berth.js'
 import { Browser, makeAdmin, password } from '../support/gateway/browser.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
@@ -19,10 +19,10 @@ describe('the command line with contexts', () => {
     await rm(home, { recursive: true, force: true })
   })
 
-  const start = (args: readonly string[], env: Record<string, string> = {}, input = ''): Started =>
+  const start = (args: readonly string[], env: Record<string, string> = {}, input = ''): RunningCommand =>
     startBerth(args, { HOME: home, BERTH_URL: '', BERTH_KEY: '', ...env }, input)
   const withKey = () => ({ BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey })
-  const runOwn = (args: readonly string[], input = ''): Promise<Ended> => start(args, {}, input).ended
+  const runOwn = (args: readonly string[], input = ''): Promise<ExitResult> => start(args, {}, input).ended
   const config = (): string => join(home, '.config/berth/config.yaml')
 
   it('checks a key, and stores it in a file that only the user can read', async () => {

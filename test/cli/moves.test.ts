@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { once } from 'node:events'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { BerthTerminal, startBerth, type Ended } from '../support/cli/berth.js'
+import { BerthTerminal, startBerth, type ExitResult } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
@@ -22,7 +22,7 @@ describe('the command line with two hosts', () => {
     for (const id of hosts) await gateway.fleet.hosts.updateHost(id, { draining: false })
   })
 
-  const berth = (...args: string[]): Promise<Ended> => startBerth(args, env).ended
+  const berth = (...args: string[]): Promise<ExitResult> => startBerth(args, env).ended
   const hostOf = ({ uuid }: Guest): string | undefined => gateway.fleet.view.findGuest(uuid)?.hostId
 
   async function addGuest(name: string): Promise<Guest> {

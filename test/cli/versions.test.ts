@@ -3,12 +3,12 @@ import { resolve } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import { startBerth, type Ended } from '../support/cli/berth.js'
+import { startBerth, type ExitResult } from '../support/cli/berth.js'
 import { OtherVersion, unknownEndpoint, type ChangeAnswer } from '../support/cli/other-version.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 
 type Fields = Record<string, unknown>
-interface Changed {
+interface OpenApiCopy {
   paths: Record<string, unknown>
   data: Fields & Fields[] & { operations: string[] }
 }
@@ -24,7 +24,7 @@ const flavors = {
 
 /** A newer gateway has the endpoint /flavors, a further field of guests, and a further status. */
 const newer: ChangeAnswer = (path, answer) => {
-  const body = structuredClone(answer.body) as Changed
+  const body = structuredClone(answer.body) as OpenApiCopy
   if (path === '/openapi.json') body.paths['/flavors'] = flavors
   if (path === '/caller') body.data.operations.push('listFlavors')
   if (path === '/flavors') return { status: 200, body: { success: true, data: [{ id: 'f1', family: 'small' }] } }
@@ -35,7 +35,7 @@ const newer: ChangeAnswer = (path, answer) => {
 /** An older gateway has no timeline and no `ssh_port`. */
 const older: ChangeAnswer = (path, answer) => {
   if (path.endsWith('/timeline')) return unknownEndpoint
-  const body = structuredClone(answer.body) as Changed
+  const body = structuredClone(answer.body) as OpenApiCopy
   if (path === '/openapi.json') delete body.paths['/containers/{id}/timeline']
   if (path === '/containers') for (const row of body.data) delete row['ssh_port']
   return { ...answer, body }
@@ -72,7 +72,7 @@ describe('the command line with a gateway of another version', () => {
   describe('that is newer', () => {
     let env: Record<string, string>
     before(async () => (env = await serve(newer)))
-    const berth = (...args: string[]): Promise<Ended> => startBerth(args, env).ended
+    const berth = (...args: string[]): Promise<ExitResult> => startBerth(args, env).ended
 
     it('can use “berth api” to call an operation that it does not know', async () => {
       const { code, out, err } = await berth('api', 'GET', '/flavors?family=small')
@@ -97,7 +97,7 @@ describe('the command line with a gateway of another version', () => {
   describe('that is older', () => {
     let env: Record<string, string>
     before(async () => (env = await serve(older)))
-    const berth = (...args: string[]): Promise<Ended> => startBerth(args, env).ended
+    const berth = (...args: string[]): Promise<ExitResult> => startBerth(args, env).ended
 
     it('reports that the gateway lacks an operation, and suggests to compare the versions', async () => {
       expect(await berth('guest', 'timeline', 'web1')).to.deep.equal({

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from '../../agent/storage/pool.js'
-import { BerthTerminal, startBerth, type Ended } from '../support/cli/berth.js'
+import { BerthTerminal, startBerth, type ExitResult } from '../support/cli/berth.js'
 import { Tmux } from '../support/cli/tmux.js'
 import { ensureTestImage } from '../support/guests/debian-image.js'
 import { processes } from '../support/host/inventory.js'
@@ -37,7 +37,7 @@ describe('the command line with a real container', () => {
   })
   after(() => lab.close())
 
-  const berth = (...args: string[]): Promise<Ended> => startBerth(args, env).ended
+  const berth = (...args: string[]): Promise<ExitResult> => startBerth(args, env).ended
 
   it('runs a command by SSH, and ends with its exit code', async () => {
     const ended = await waitFor(

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { startBerth, type Ended } from '../support/cli/berth.js'
+import { startBerth, type ExitResult } from '../support/cli/berth.js'
 import { fillBusyboxTree } from '../support/guests/busybox-image.js'
 import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
@@ -42,7 +42,7 @@ describe('berth-agent import', () => {
   after(() => lab.close())
 
   /** Runs a program in a guest. */
-  const run = (guest: string, ...command: string[]): Promise<Ended> => {
+  const run = (guest: string, ...command: string[]): Promise<ExitResult> => {
     const env = { HOME: lab.directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey }
     return startBerth(['run', guest, '--', ...command], env).ended
   }

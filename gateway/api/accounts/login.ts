@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { Accounts } from '../../accounts/accounts.js'
 import { cookieHeader, readCookie } from '../../accounts/cookies.js'
-import type { CodeWanted, LoggedIn } from '../../accounts/logins.js'
+import type { CodeRequest, LoggedIn } from '../../accounts/logins.js'
 import { pendingMs } from '../../accounts/pending-logins.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
@@ -71,7 +71,7 @@ function passwordRoute({ logins }: Accounts): Route {
 
 /** Returns the answer to the first step of a login: a session, or a token to send with the code. */
 export function stepAnswer(
-  step: LoggedIn | CodeWanted,
+  step: LoggedIn | CodeRequest,
   request: Pick<RequestContext<unknown, unknown, unknown>, 'secure'>,
 ): Answer<Static<typeof StepSchema>> {
   if (!('pendingToken' in step)) return { data: whoOf(step), cookies: loginCookies(step, request) }

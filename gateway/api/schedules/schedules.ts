@@ -52,13 +52,13 @@ const ScheduleRowSchema = Type.Object(
 )
 type ScheduleRow = Static<typeof ScheduleRowSchema>
 
-interface Shown {
+interface RowSources {
   readonly targetNames: ReadonlyMap<string, string>
   readonly time: TimeFormat
   readonly withTasks: boolean
 }
 
-const fieldsFor = ({ targetNames }: Pick<Shown, 'targetNames'>) =>
+const fieldsFor = ({ targetNames }: Pick<RowSources, 'targetNames'>) =>
   ({
     container_id: ({ view }) => view.guest.id,
     container_name: ({ view }) => view.guest.name,
@@ -124,7 +124,7 @@ async function readTargetNames(targets: Parts['targets'], caller: Principal): Pr
   return new Map((await targets.list()).map(({ id, shown }) => [id, shown.name]))
 }
 
-function scheduleRow({ view, kind, schedule, targetId, result, task }: FoundSchedule, shown: Shown): ScheduleRow {
+function scheduleRow({ view, kind, schedule, targetId, result, task }: FoundSchedule, shown: RowSources): ScheduleRow {
   const { time, targetNames, withTasks } = shown
   const { id = '', error = '', errorCode = '' } = (withTasks && task?.operation) || {}
   return {

@@ -10,7 +10,7 @@ import {
   planReservations,
   type ReservationOutcome,
   type ReservationRequest,
-  type Reserved,
+  type ReservationResult,
 } from './plan-reservations.js'
 import { RoomStore } from './room-store.js'
 
@@ -62,7 +62,7 @@ export class GuestRegistry {
    * would fail again and again.
    * @throws {BerthError} `name_conflict`, `store_unavailable`, or the error of `place`
    */
-  async reserve(request: Omit<ReservationRequest, 'uuid'>): Promise<Reserved> {
+  async reserve(request: Omit<ReservationRequest, 'uuid'>): Promise<ReservationResult> {
     const waiting: WaitingRequest = { ...request, uuid: randomUUID() }
     this.#waiting.push(waiting)
     await this.#rounds.run()

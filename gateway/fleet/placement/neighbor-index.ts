@@ -1,21 +1,21 @@
 import { noNeighbors, type Neighbors, type PlacedGuest } from './plan-rules.js'
 
-type Located = Pick<PlacedGuest, 'hostId' | 'rules'>
+type GuestLocation = Pick<PlacedGuest, 'hostId' | 'rules'>
 
 /** Counts guests by host and by names in their rules, so that a plan of many guests needs no search for neighbors. */
 export class NeighborIndex {
   readonly #spread = new NameCounts()
   readonly #together = new NameCounts()
 
-  add(guest: Located): void {
+  add(guest: GuestLocation): void {
     this.#count(guest, 1)
   }
 
-  remove(guest: Located): void {
+  remove(guest: GuestLocation): void {
     this.#count(guest, -1)
   }
 
-  #count({ hostId, rules }: Located, by: 1 | -1): void {
+  #count({ hostId, rules }: GuestLocation, by: 1 | -1): void {
     this.#spread.count(rules.spread, hostId, by)
     this.#together.count(rules.together, hostId, by)
   }
@@ -24,7 +24,7 @@ export class NeighborIndex {
    * Finds the neighbors of a guest that was added. `together` contains only the hosts with the most guests that must
    * stay together with this guest. If the guest's host is one of these, `together` contains only this host.
    */
-  neighborsOf({ hostId, rules }: Located): Neighbors {
+  neighborsOf({ hostId, rules }: GuestLocation): Neighbors {
     const rivals = this.#spread.of(rules.spread)
     return {
       ...noNeighbors,

@@ -13,16 +13,16 @@ const ratios = { cpu: 1, ram: 1, disk: 1 }
 const record = { version: 1, address: 'a:1', draining: false, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 }
 
 /** A guest on a host. The number is its memory in percent of the memory of each host. */
-type Placed = readonly [hostId: string, uuid: string, ram: number, placement?: object, more?: Partial<Guest>]
+type GuestTuple = readonly [hostId: string, uuid: string, ram: number, placement?: object, more?: Partial<Guest>]
 
-function guestOf([hostId, uuid, ramMb, placement, more]: Placed): GuestView {
+function guestOf([hostId, uuid, ramMb, placement, more]: GuestTuple): GuestView {
   const limits = { vcpuMilli: 0, ramMb, diskGb: 0 }
   const rules = placement && { placement }
   const guest = Guest.fromPartial({ uuid, name: uuid, virtualization: 'lxc', limits, ...rules, ...more })
   return { hostId, guest, online: true, hostAddress: '', maintenance: undefined }
 }
 
-function hostOf(id: string, guests: readonly Placed[]): Candidate {
+function hostOf(id: string, guests: readonly GuestTuple[]): Candidate {
   const state = new HostState({ ...record, id, name: id, ...(id === 'a' && { group: 'eu' }) })
   state.online = true
   state.description = HostDescription.fromPartial({
@@ -35,7 +35,7 @@ function hostOf(id: string, guests: readonly Placed[]): Candidate {
 }
 
 function suggest(
-  guests: readonly Placed[],
+  guests: readonly GuestTuple[],
   refused: readonly string[] = [],
   reserved: readonly PlacedGuest[] = [],
 ): string[] {
@@ -186,12 +186,12 @@ describe('the suggestions that balance the fleet', () => {
       [],
       [],
     ],
-  ] as readonly (readonly [string, readonly Placed[], readonly string[], readonly string[]])[])
+  ] as readonly (readonly [string, readonly GuestTuple[], readonly string[], readonly string[]])[])
     it(name, () => expect(suggest(guests, refused)).to.deep.equal(expected))
 
   it('omit guests that are already moving, and count these guests on their targets', () => {
     const web = { ...noPlacement, spread: 's' }
-    const guests: Placed[] = [
+    const guests: GuestTuple[] = [
       ['a', 'x', 1, web],
       ['a', 'y', 1, web],
       ['b', 'z', 1, web],
@@ -202,7 +202,7 @@ describe('the suggestions that balance the fleet', () => {
   })
 
   it('contain the loads before and after the move', () => {
-    const guests: Placed[] = [
+    const guests: GuestTuple[] = [
       ['a', 'x', 40],
       ['a', 'y', 40],
       ['b', 'z', 30],

@@ -25,8 +25,8 @@ export interface StoredReservations {
   readonly freeIds: readonly number[]
 }
 
-export type Reserved = { readonly reservation: Reservation; readonly repeated: boolean }
-export type ReservationOutcome = Reserved | { readonly error: unknown }
+export type ReservationResult = { readonly reservation: Reservation; readonly repeated: boolean }
+export type ReservationOutcome = ReservationResult | { readonly error: unknown }
 
 export interface ReservationsPlan {
   /** One outcome for each request, in the order of the requests. */
@@ -64,7 +64,7 @@ export function planReservations(
   return { outcomes, add, rooms }
 }
 
-interface Undecided {
+interface ReservationState {
   readonly earlier: Map<string, Reservation>
   readonly names: Set<string>
   readonly rooms: Map<string, ReservedRoom>
@@ -72,7 +72,11 @@ interface Undecided {
 }
 
 /** @throws {BerthError} `name_conflict`, or the error of `place` */
-function planOne({ name, operationId, uuid, isShown, place }: ReservationRequest, now: Undecided, nowMs: number) {
+function planOne(
+  { name, operationId, uuid, isShown, place }: ReservationRequest,
+  now: ReservationState,
+  nowMs: number,
+) {
   const { hostId, room, changes } = place(now.rooms)
   if (now.names.has(name.toLowerCase()) || isShown(name))
     throw conflict('name_conflict', `a container named ${name} already exists`)

@@ -7,15 +7,15 @@ import { waitFor } from '../wait.js'
 
 const program = resolve('dist/cli/main.js')
 
-export interface Ended {
+export interface ExitResult {
   readonly code: number | null
   readonly out: string
   readonly err: string
 }
 
-export interface Started {
+export interface RunningCommand {
   readonly child: ChildProcess
-  readonly ended: Promise<Ended>
+  readonly ended: Promise<ExitResult>
   readonly out: () => string
   readonly err: () => string
 }
@@ -25,13 +25,13 @@ export type Environment = Readonly<Record<string, string>>
 const environmentOf = (env: Environment): Record<string, string> => ({ PATH: process.env['PATH'] ?? '', ...env })
 
 /** Starts the command line without a terminal. @param input what it reads from its standard input */
-export function startBerth(args: readonly string[], env: Environment, input = ''): Started {
+export function startBerth(args: readonly string[], env: Environment, input = ''): RunningCommand {
   const child = spawn(process.execPath, [program, ...args], { env: environmentOf(env), stdio: 'pipe' })
   child.stdin.end(input)
   const text = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (part: string) => (text.out += part))
   child.stderr.setEncoding('utf8').on('data', (part: string) => (text.err += part))
-  const ended = new Promise<Ended>((done) => child.once('close', (code) => done({ code, ...text })))
+  const ended = new Promise<ExitResult>((done) => child.once('close', (code) => done({ code, ...text })))
   return { child, ended, out: () => text.out, err: () => text.err }
 }
 

@@ -7,14 +7,14 @@ import type { KeyWriters } from './key-writers.js'
 import type { AgentsReport, FencedCall, ReportedGuest } from './lab-agents.js'
 import type { SettingWriters } from './setting-writers.js'
 
-export interface Recorded {
+export interface Writers {
   readonly guests: GuestWriters
   readonly keys: KeyWriters
   readonly settings: SettingWriters
 }
 
 /** Compares the journals of all agents and the answers of all gateways with the acknowledged writes. */
-export async function compareFinalState(lab: FailoverLab, recorded: Recorded, findings: Findings): Promise<void> {
+export async function compareFinalState(lab: FailoverLab, recorded: Writers, findings: Findings): Promise<void> {
   const report = await lab.report()
   const inJournals = [...report.agents.flatMap(({ guests }) => guests), ...readRealGuests(lab)]
   checkGuests(inJournals, recorded, findings)
@@ -40,7 +40,7 @@ function readRealGuests(lab: FailoverLab): ReportedGuest[] {
   })
 }
 
-function checkGuests(inJournals: readonly ReportedGuest[], { guests }: Recorded, findings: Findings): void {
+function checkGuests(inJournals: readonly ReportedGuest[], { guests }: Writers, findings: Findings): void {
   const uuids = new Map<string, string[]>()
   for (const { name, uuid } of inJournals) uuids.set(name, [...(uuids.get(name) ?? []), uuid])
   for (const [name, all] of uuids) {

@@ -4,7 +4,7 @@ import type { Findings } from './findings.js'
 import type { LabReply } from './lab-client.js'
 
 /** The state that a gateway's answer shows. `undefined`: it shows neither state, for example because it is an error. */
-export type Shown = 'new' | 'old' | undefined
+export type ShownState = 'new' | 'old' | undefined
 
 const pauseMs = 5
 const timeoutMs = 20_000
@@ -72,7 +72,7 @@ export class VisibilityProbe {
 export interface Probe {
   readonly what: string
   readonly read: (gateway: LabGateway) => Promise<LabReply>
-  readonly judge: (reply: LabReply) => Shown
+  readonly judge: (reply: LabReply) => ShownState
   /** True if the data comes from a host instead of the store. */
   readonly isGuest?: boolean
 }

@@ -15,7 +15,7 @@ import {
 /** The models of all guests. The guests are on the same hosts, and affect each other only when a host crashes. */
 type Worlds = readonly World[]
 
-interface Visited {
+interface SearchEntry {
   readonly worlds: Worlds
   /** Key of the state from which the search first reached this state by the step `step`. */
   readonly from: string
@@ -35,7 +35,7 @@ export interface SearchResult {
  * disk. Also finds states from which some guest can never run again.
  */
 export function search(first: Worlds, rules: Rules, limits: Limits): SearchResult {
-  const visited = new Map<string, Visited>()
+  const visited = new Map<string, SearchEntry>()
   const queue: string[] = []
   const visit = (worlds: Worlds, from: string, { name, isProgress }: { name: string; isProgress: boolean }): void => {
     const key = keyOf(worlds)
@@ -89,13 +89,13 @@ function keyOf(worlds: Worlds): string {
 }
 
 /** Finds a state after which no sequence of steps lets all guests run where they belong. */
-function findStuck(visited: ReadonlyMap<string, Visited>): string | undefined {
+function findStuck(visited: ReadonlyMap<string, SearchEntry>): string | undefined {
   const good = new Set([...visited].filter(([, { worlds }]) => worlds.every(isSettled)).map(([key]) => key))
   for (const key of good) for (const before of visited.get(key)!.before) good.add(before)
   return [...visited.keys()].find((key) => !good.has(key))
 }
 
-function pathTo(visited: ReadonlyMap<string, Visited>, key: string): string {
+function pathTo(visited: ReadonlyMap<string, SearchEntry>, key: string): string {
   const steps: string[] = []
   for (let at = visited.get(key); at && at.from !== ''; at = visited.get(at.from)) steps.unshift(at.step)
   return steps.join(', ')
