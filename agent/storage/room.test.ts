@@ -57,7 +57,7 @@ describe('the free space of the pool', () => {
     expect(() => refuseFull({ totalBytes: 50 * gib, usedBytes: 49.1 * gib })).to.throw(/full: 0\.9 of 50\.0 GiB/)
   })
 
-  it('includes a reserve: 1 GiB, 2 % of a large pool or 10 % of a small pool', () => {
+  it('excludes a reserve of 2 %, but at least 1 GiB and at most 10 % of the pool', () => {
     expect([4, 50, 1000].map((total) => planReserveBytes(total * gib) / gib)).to.deep.equal([0.4, 1, 20])
   })
 })

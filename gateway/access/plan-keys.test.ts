@@ -55,7 +55,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected if it is the caller’s own key, or if it created the caller’s key and the caller has restricted rights', () => {
+  it('is rejected for the caller’s own key, and for the key that created it if the caller has restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),

@@ -60,7 +60,7 @@ export function planNewKey(fields: KeyFields, maker: Rights): Grant {
     expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
     disabled: fields.disabled ?? false,
   }
-  // Addresses that are copied from the creator need no check.
+  // Only requested rights are checked. Allowed addresses that are copied from the creator's key need no check.
   const want = ownRights({ ...blank, ...grant })
   const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
   refuseExcess(findExcess(want, limit))

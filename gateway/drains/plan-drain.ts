@@ -14,7 +14,7 @@ export interface DrainedGuestFacts {
 export interface DrainFacts {
   readonly factsOf: (guest: DrainedGuest) => DrainedGuestFacts
   readonly isHostOnline: boolean
-  /** True if all hosts are connected. A container that no host reports then does not exist. */
+  /** True if all hosts are connected. In this case, a container that no host reports does not exist. */
   readonly areAllOnline: boolean
   /** True if containers are about to appear on the drained host, because they are being created there or move to it. */
   readonly isExpecting: boolean

@@ -80,7 +80,11 @@ export class FleetAuthority implements Authority {
   async installNext(pem: string, fingerprint?: string): Promise<Authority> {
     const next = await loadAuthority(pem, this.#nextPath)
     if (fingerprint !== undefined && next.fingerprint !== fingerprint)
-      throw new BerthError('internal', 'bad_authority', 'the received certificate authority has another fingerprint')
+      throw new BerthError(
+        'internal',
+        'bad_authority',
+        'the received certificate authority does not have the expected fingerprint',
+      )
     await writeFileAtomic(this.#nextPath, pem, 0o600)
     this.#next = next
     return next

@@ -79,7 +79,7 @@ describe('a gateway that moves running virtual machines', function () {
     return move
   }
 
-  /** Repeats moves until the target's agent stops before the hand-over. The source then waits with a paused guest. */
+  /** Begins moves until the target's agent is stopped before the hand-over of a move. The source then waits with a paused guest. */
   async function beginHeld(): Promise<BegunMove> {
     for (;;) {
       const move = await begin()

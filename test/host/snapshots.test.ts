@@ -169,7 +169,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('are not needed to discard a prepared replacement of the volume, which then stays unchanged', async () => {
+  it('are not needed to discard a prepared replacement of a volume, and the volume stays unchanged', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { Nft } from '../../agent/host/net/nft.js'
 import { Tables } from '../../agent/network/nft/tables/tables.js'
 
-/* Uses the network namespace of the host, and a bridge that does not exist. */
+/* The tests create this table in the host's network namespace. Its rules name a bridge that does not exist. */
 const table = 'btest_tables'
 
 /** Deletes a table, as another program could, after all tables were created and before they are read. */

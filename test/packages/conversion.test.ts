@@ -16,7 +16,7 @@ const addresses = { gateway: '10.213.24.1', host: '10.213.24.2' }
 const page = 'docs/checkout.md'
 const version = '0.9.1'
 
-describe('an installation from a checkout', function () {
+describe('an installation from a checkout that was converted to packages', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 

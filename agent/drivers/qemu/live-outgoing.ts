@@ -82,7 +82,7 @@ export async function finishSending(monitor: QmpConnection, signal: AbortSignal)
   await checkPaused(monitor, 'sent')
 }
 
-/** @throws {BerthError} `memory_not_sent` if QEMU does not report the guest as paused in this state */
+/** @throws {BerthError} `memory_not_sent` if the guest is not paused, or if `sent` and not all its memory was sent */
 export async function checkPaused(monitor: QmpConnection, state: 'paused' | 'sent'): Promise<void> {
   const expected = state === 'paused' ? 'finish-migrate' : 'postmigrate'
   const isSo = async (): Promise<boolean> => (await readRunState(monitor)) === expected

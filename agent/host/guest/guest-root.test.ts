@@ -64,7 +64,7 @@ describe('files of a guest', () => {
     expect(await listExisting(root, [...paths, 'etc/none', 'etc/key'])).to.deep.equal(['etc/key'])
   })
 
-  it('get a new line only if they are regular files of less than 1 MiB', async () => {
+  it('are extended by a line only if they are regular files of less than 1 MiB', async () => {
     const [large, linked, missing] = ['etc/large', 'etc/linked', 'etc/missing'].map((path) => join(root, path))
     const blocked = '0.0.0.0 ads.example\n'.repeat(60_000)
     writeFileSync(large!, blocked)

@@ -15,7 +15,7 @@ import type { AccountDeps } from './own-account.js'
 import { NewPassword } from './proof.js'
 
 const roleText =
-  '`full`: all rights. `operator`: everything except API keys, administrators and the settings of the installation. `support`: reads everything that an operator reads; power, passwords, networks and consoles of containers, and new snapshots and backups. `read_only`: changes nothing and opens no consoles.'
+  '`full`: all rights. `operator`: everything except API keys, administrators and the settings of the installation. `support`: reads everything that an operator reads, starts and stops containers, changes their passwords and networks, opens their consoles, and makes snapshots and backups. `read_only`: changes nothing and opens no consoles.'
 
 const AdminSchema = Type.Object(
   {

@@ -55,7 +55,7 @@ export function restoreAsNewRoute(parts: BackupParts): Route {
     audit: 'backup.restore_as_new',
     tag: 'Backups',
     summary:
-      'Queues the creation of a container from a backup, also from a backup of a deleted container. The body contains the fields of `POST /containers`. Omitted fields have the values that the original container had when the backup was made; host ports and public addresses are chosen automatically. `name` and `template_id` are required for backups of older versions. The caller also needs the scope `backup:restore`. The new container gets its own login and host name, a new `machine-id` and new SSH host keys. A failed creation is undone',
+      'Queues the creation of a container from a backup, also from a backup of a deleted container. The request has the same fields as `POST /containers`. Omitted fields have the values that the original container had when the backup was made; host ports and public addresses are chosen automatically. `name` and `template_id` are required for backups that an older version of Berth made. The caller also needs the scope `backup:restore`. The new container gets its own login and host name, a new `machine-id` and new SSH host keys. A failed creation is undone',
     params: PathSchema,
     body: NewGuestSchema,
     bodyOptional: true,

@@ -23,11 +23,11 @@ const EntrySchema = Type.Object(
     ),
     action: Type.String({
       description:
-        'For a task, `policy` or `restart`: the action of the task. For a change: its action in the audit log. For an alert: its type.',
+        'If `kind` is `task`, `policy` or `restart`: the action of the task. `change`: the action in the audit log. `alert`: the type of the alert.',
     }),
     status: Type.String({
       description:
-        'For a task, `policy` or `restart`: the status of the task. For a change: `success` or `failure`. For an alert: its severity.',
+        'If `kind` is `task`, `policy` or `restart`: the status of the task. `change`: `success` or `failure`. `alert`: the severity of the alert.',
     }),
     user: Type.String(),
     address: Type.String({

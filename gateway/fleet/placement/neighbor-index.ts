@@ -21,8 +21,8 @@ export class NeighborIndex {
   }
 
   /**
-   * Finds the neighbors of a guest that was added. `together` contains only the hosts with the most guests that must
-   * stay together with this guest. If the guest's host is one of these, `together` contains only this host.
+   * Finds the hosts that the rules of an added guest name. `together`: the hosts with the largest number of guests that
+   * must stay together with this guest, or only the guest's own host if it is one of these hosts.
    */
   neighborsOf({ hostId, rules }: GuestLocation): Neighbors {
     const rivals = this.#spread.of(rules.spread)
