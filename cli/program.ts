@@ -76,7 +76,7 @@ function nounCommand(noun: string, operations: readonly Operation[], options: Pr
 function operationCommand(operation: Operation, { surroundings }: ProgramOptions): Command {
   const { verb, summary, flags, hasBody, example } = operation
   const command = newCommand(verb).description(summary).summary(firstSentence(summary))
-  for (const { label, place } of operation.arguments) command.argument(place === 'path' ? `<${label}>` : `[${label}]`)
+  for (const { label, place } of operation.arguments) command.argument(place === 'body' ? `[${label}]` : `<${label}>`)
   for (const flag of flags) addFlag(command, flag)
   if (hasBody) command.option('--data <json>', 'fields of the body as a JSON object; @FILE reads a file, @- the input')
   if (operation.answer === 'file')

@@ -20,6 +20,7 @@
  * - `create-settings`: guests can have a firewall and a backup schedule from their creation on.
  * - `delete-copy`: old copies of guests that belong to other hosts can be deleted.
  * - `export`: containers can be exported as archives.
+ * - `import-archive`: containers can be created from archives that a gateway sends.
  */
 export const agentFeatures = [
   'upgrade',
@@ -40,5 +41,6 @@ export const agentFeatures = [
   'create-settings',
   'delete-copy',
   'export',
+  'import-archive',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -16,6 +16,7 @@ import { AgentConsoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
 import { createConsoleService } from '../rpc/console-service.js'
 import { Fences } from '../rpc/fences.js'
+import { createArchiveService, createArchiveStreamService } from '../rpc/archive-service.js'
 import { createExportService } from '../rpc/export-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
 import { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
@@ -255,6 +256,8 @@ function servicesOf(
   return {
     moves: createMoveService({ arrivals, context, changes, startGate: domain.startGate, log }),
     transfers: createTransferService({ context, ...arrivals, readPool: capacity.readDisk, log }),
+    archives: createArchiveService({ imports: domain.imports, log }),
+    archiveStreams: createArchiveStreamService({ imports: domain.imports, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
     exports: createExportService({ exports: domain.exports, log }),

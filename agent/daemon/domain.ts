@@ -122,6 +122,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     guests: store,
     engine: () => engine,
     readDisk: () => host.readCapacity(),
+    archives: host.archives,
   })
   const context = createContext({
     host,

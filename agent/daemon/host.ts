@@ -1,3 +1,5 @@
+import { openArchiveReader } from '../imports/archive-reader.js'
+import type { ArchiveReader } from '../imports/contract.js'
 import { existsSync, mkdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
@@ -53,6 +55,8 @@ export interface Host {
   readonly volumes: HostVolumes
   readonly transfers: GuestTransfers
   readonly images: ImagePool
+  /** Reads archives that a gateway sends. */
+  readonly archives: ArchiveReader
   readonly backups: BackupRepositories
   readonly drivers: Pick<Drivers, 'enabled' | 'settings' | 'describe'>
   readonly facts: HostFacts
@@ -110,6 +114,7 @@ export async function openHost(config: AgentConfig, log: Logger, closers: Closer
     transfers: new DiskTransfers(pool, trash, volumes),
     drivers,
     images: openImages(config, pool, trash),
+    archives: openArchiveReader(config),
     backups: new ResticRepositories({
       directory: join(config.state_dir, 'backups'),
       parallel: config.backups.parallel,

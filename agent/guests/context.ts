@@ -32,8 +32,10 @@ export interface GuestImages {
   ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
 }
 
-/** The imports of existing containers of the host. */
+/** The imports of existing containers of the host, and of archives that a gateway sends. */
 export interface GuestImports {
+  /** True if a gateway sends the archive of this import now. The import then has no host ports yet. */
+  isUpload(id: string): boolean
   /**
    * Records that the guest of an import is being created. Joins the caller's transaction.
    * @throws {BerthError} `invalid_field` if no import with this id waits
@@ -43,9 +45,15 @@ export interface GuestImports {
   end(id: string): void
   /**
    * Copies the files of the original container into an empty volume. Makes the copied network services ignore eth0.
-   * @throws {BerthError} `import_refused`, `disk_too_small`; the signal's reason when aborted
+   * @throws {BerthError} `import_refused`, `import_interrupted`, `disk_too_small`, `image_invalid`; the signal's reason
+   * when aborted
    */
-  copy(id: string, volume: string, step: Pick<StepContext<unknown>, 'report' | 'signal'>): Promise<void>
+  copy(id: string, volume: string, step: ImportStep): Promise<void>
+}
+
+export interface ImportStep extends Pick<StepContext<unknown>, 'report' | 'signal'> {
+  /** Size of the disk of the guest in bytes. */
+  readonly diskBytes: number
 }
 
 /** A guest's traffic in the current period. */

@@ -1,3 +1,4 @@
+import type { ExportManifest } from '../exports/manifest.js'
 import type { IdMap } from '../host/disk/copy-tree.js'
 
 export const sourceKinds = ['lxd', 'incus', 'proxmox-ct', 'directory', 'archive'] as const
@@ -66,4 +67,18 @@ export interface ForeignContainer {
   readonly notes: readonly ImportNote[]
   /** User ids on the disk. Undefined: the stored ids are those that the container sees. */
   readonly ids?: IdMap
+}
+
+/** Reads untrusted archives that a gateway sends. */
+export interface ArchiveReader {
+  /**
+   * Reads the manifest at the beginning of an archive. Undefined: the archive is not an export of Berth.
+   * @throws {BerthError} `image_invalid` if the manifest is damaged, or has an unknown version
+   */
+  readManifest(head: Buffer): Promise<ExportManifest | undefined>
+  /**
+   * Unpacks an archive into an empty volume with a size limit, and adapts it as an imported system.
+   * @throws {BerthError} `image_invalid`, `disk_too_small`; the error of `parts`; the signal's reason when aborted
+   */
+  unpack(parts: AsyncIterable<Buffer>, target: string, signal: AbortSignal): Promise<void>
 }

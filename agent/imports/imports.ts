@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { GuestImports } from '../guests/context.js'
+import type { DescribeArchiveRequest, DescribeArchiveResponse } from '../../proto/gen/berth/agent/v1/archive.js'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { copyTree } from '../host/disk/copy-tree.js'
 import { CommandError, run } from '../host/process/process.js'
@@ -7,15 +7,20 @@ import { adaptNetwork, checkSystem } from '../images/adapt.js'
 import { planFreeUserIds } from '../images/image-settings.js'
 import { unpackArchive } from '../images/sources/unpack.js'
 import type { AgentConfig } from '../config.js'
-import type { GuestContext } from '../guests/context.js'
+import type { GuestContext, GuestImports, ImportStep } from '../guests/context.js'
 import { readListeningPorts } from '../network/ports.js'
 import type { OperationEngine } from '../operations/engine.js'
 import { checkFree } from '../storage/room.js'
 import type { PoolCapacity } from '../storage/pool.js'
-import type { ForeignMapping, ImportRequest } from './contract.js'
-import { ImportStore, type ImportRecord, type ImportSource } from './import-store.js'
+import type { ArchiveReader, ForeignMapping, ImportRequest } from './contract.js'
+import { importTooSmall as tooSmall } from './import-errors.js'
+import { ImportStore, type ImportSource } from './import-store.js'
+import { planArchive } from './plan-archive.js'
 import { planGuest, type GuestPlan } from './plan-import.js'
-import { readContainer, type ManifestSandbox } from './read-container.js'
+import { readContainer } from './read-container.js'
+import type { ManifestSandbox } from './read-manifest.js'
+import { receiveArchive } from './receive-archive.js'
+import { interrupted, Uploads } from './uploads.js'
 
 export interface ImportsParts {
   readonly store: ImportStore
@@ -24,6 +29,7 @@ export interface ImportsParts {
   readonly guests: GuestContext['store']
   readonly engine: () => OperationEngine
   readonly readDisk: () => Promise<PoolCapacity>
+  readonly archives: ArchiveReader
 }
 
 export interface ImportPlan extends GuestPlan {
@@ -50,9 +56,13 @@ export interface ImportProgress {
 const mostImports = 100
 const duTimeoutMs = 30 * 60_000
 
-/** Imports containers of this host as guests. The original containers are only read. */
+/**
+ * Imports containers of this host, and archives that a gateway sends, as guests. The original containers are only
+ * read.
+ */
 export class Imports implements GuestImports {
   readonly store: ImportStore
+  readonly uploads = new Uploads()
 
   constructor(private readonly parts: ImportsParts) {
     this.store = parts.store
@@ -71,6 +81,11 @@ export class Imports implements GuestImports {
       hasAddress: (address) => succeeds(() => ports.checkHostIp(address)),
     })
     return { ...plan, usedBytes, source: { path, isArchive, ...(foreign.ids && { ids: foreign.ids }) } }
+  }
+
+  /** Plans the guest of an archive that a gateway will send. @throws {BerthError} like `planArchive` */
+  async describeArchive(request: DescribeArchiveRequest): Promise<DescribeArchiveResponse> {
+    return planArchive(await this.parts.archives.readManifest(request.head), request)
   }
 
   /**
@@ -121,22 +136,40 @@ export class Imports implements GuestImports {
     this.store.refuse(id, 'the import was canceled')
   }
 
+  isUpload(id: string): boolean {
+    return this.uploads.find(id) !== undefined
+  }
+
   order(id: string): void {
+    if (this.isUpload(id)) return
     if (this.store.find(id)?.state !== 'waiting')
       throw invalidField('import_id', 'import_id: this host has no waiting import with this id')
     this.store.order(id)
   }
 
   end(id: string): void {
+    this.uploads.find(id)?.fail(interrupted())
     this.store.end(id)
   }
 
-  async copy(...[id, target, { report, signal }]: Parameters<GuestImports['copy']>): Promise<void> {
-    const { source } = this.#get(id)
+  async copy(...[id, target, step]: Parameters<GuestImports['copy']>): Promise<void> {
+    const { report, signal } = step
+    const found = this.store.find(id)
+    if (!found) return this.#receive(id, target, step)
+    const { source } = found
     if (source.isArchive) await this.#unpack(source.path, target, signal)
     else await this.#copyTree(source, target, { report, signal })
     await checkSystem(target)
     await adaptNetwork(target)
+  }
+
+  /** An archive whose sender is no longer connected cannot be received again, for example after a restart. */
+  async #receive(...[id, target, step]: Parameters<GuestImports['copy']>): Promise<void> {
+    const upload = this.uploads.find(id)
+    if (!upload) throw interrupted()
+    const unpack = (...[parts, signal]: Parameters<Parameters<typeof receiveArchive>[0]['unpack']>): Promise<void> =>
+      this.parts.archives.unpack(parts, target, signal)
+    await receiveArchive({ upload, unpack, diskBytes: step.diskBytes, step })
   }
 
   async #unpack(archive: string, target: string, signal: AbortSignal): Promise<void> {
@@ -151,7 +184,7 @@ export class Imports implements GuestImports {
   async #copyTree(
     { path, ids, usedBytes = 0 }: ImportSource,
     target: string,
-    { report, signal }: Parameters<GuestImports['copy']>[2],
+    { report, signal }: Pick<ImportStep, 'report' | 'signal'>,
   ): Promise<void> {
     await readContainer({ kind: 'directory', container: path }, this.#sandbox) // it may run since the request
     let bytes = 0
@@ -170,12 +203,6 @@ export class Imports implements GuestImports {
   get #sandbox(): ManifestSandbox {
     const { lxc, storage } = this.parts.config
     return { directory: storage.pool, hostIdBase: planFreeUserIds(lxc) }
-  }
-
-  #get(id: string): ImportRecord {
-    const found = this.store.find(id)
-    if (!found) throw notFound('import')
-    return found
   }
 }
 
@@ -207,15 +234,4 @@ function copyError(cause: CommandError): BerthError {
     ? 'a file belongs to a user id above 65535'
     : stderr.trim().slice(-200)
   return new BerthError('conflict', 'import_refused', `the files of the container cannot be copied: ${why}`, { cause })
-}
-
-function tooSmall(cause: Error): BerthError {
-  return new BerthError(
-    'conflict',
-    'disk_too_small',
-    'the files of the imported container do not fit on the disk of the new guest: it needs a larger disk',
-    {
-      cause,
-    },
-  )
 }

@@ -8,10 +8,7 @@ import { planExport } from './plan-export.js'
 import { importRefused } from './plan-import.js'
 import { planLxd } from './plan-lxd.js'
 import { planProxmox, planRootPath } from './plan-proxmox.js'
-import { readManifest, type ManifestOrder } from './read-manifest.js'
-
-/** The sandbox in which the manifest of an archive is read. */
-export type ManifestSandbox = Omit<ManifestOrder, 'archive'>
+import { readHead, readManifest, type ManifestSandbox } from './read-manifest.js'
 
 /** A container as it was found on the host. */
 export interface FoundContainer {
@@ -41,7 +38,7 @@ export async function readContainer(request: ImportRequest, sandbox: ManifestSan
 async function readArchive({ container }: ImportRequest, sandbox: ManifestSandbox): Promise<FoundContainer> {
   const path = await realpath(container).catch(() => undefined)
   if (path === undefined || !(await stat(path)).isFile()) throw notFound(container)
-  const manifest = await readManifest({ archive: path, ...sandbox })
+  const manifest = await readManifest(await readHead(path), sandbox)
   if (manifest) return { foreign: planExport(manifest), path, isArchive: true }
   const name = basename(container).replace(/\.(tar(\.\w+)?|tgz|txz|zip)$/, '')
   return { foreign: { ...describeDirectory(path), name }, path, isArchive: true }

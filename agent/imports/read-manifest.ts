@@ -9,8 +9,8 @@ import { compressionOption } from '../images/sources/unpack.js'
 const headBytes = 1024 ** 2
 const memoryBytes = 1024 ** 3
 
-export interface ManifestOrder {
-  readonly archive: string
+/** The sandbox in which manifests are read. */
+export interface ManifestSandbox {
   /** A directory on a file system with idmapped mounts. */
   readonly directory: string
   /** First of 65,536 unused user ids of the host. */
@@ -18,16 +18,12 @@ export interface ManifestOrder {
 }
 
 /**
- * Reads the manifest at the beginning of an untrusted archive, in the sandbox in which archives are unpacked. Returns
+ * Reads the manifest in the first bytes of an untrusted archive, in the sandbox in which archives are unpacked. Returns
  * `undefined` if the archive has no manifest, for example because it is not an export of Berth.
  * @throws {BerthError} `image_invalid` if the manifest is damaged, or has an unknown version
  */
-export async function readManifest({
-  archive,
-  directory,
-  hostIdBase,
-}: ManifestOrder): Promise<ExportManifest | undefined> {
-  const head = await readHead(archive)
+export async function readManifest(head: Buffer, sandbox: ManifestSandbox): Promise<ExportManifest | undefined> {
+  const { directory, hostIdBase } = sandbox
   const target = await mkdtemp(join(directory, '.manifest-'))
   try {
     const command = planRead(compressionOption(head.toString('hex', 0, 6)))
@@ -47,7 +43,8 @@ function planRead(compression: string): string[] {
   return ['prlimit', `--data=${memoryBytes}`, 'tar', ...options, '--', manifestName]
 }
 
-async function readHead(archive: string): Promise<Buffer> {
+/** Reads the part of an archive that contains the manifest. */
+export async function readHead(archive: string): Promise<Buffer> {
   const handle = await open(archive)
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(headBytes), 0, headBytes, 0)

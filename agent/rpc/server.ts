@@ -1,6 +1,12 @@
 import { Server } from '@grpc/grpc-js'
 import type { AddressInfo, Socket } from 'node:net'
 import { createServer, type TLSSocket } from 'node:tls'
+import {
+  ArchiveServiceService,
+  ArchiveStreamServiceService,
+  type ArchiveServiceServer,
+  type ArchiveStreamServiceServer,
+} from '../../proto/gen/berth/agent/v1/archive.js'
 import { BackupServiceService, type BackupServiceServer } from '../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceService } from '../../proto/gen/berth/agent/v1/certificate.js'
 import { GuestServiceService, type GuestServiceServer } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -28,6 +34,8 @@ import type { AgentTls } from './tls.js'
 import type { TransferService } from './transfer-service.js'
 
 export interface AgentServices {
+  archives: ArchiveServiceServer
+  archiveStreams: ArchiveStreamServiceServer
   backups: BackupServiceServer
   exports: ExportServiceServer
   guests: GuestServiceServer
@@ -72,6 +80,8 @@ export async function serve(
 ): Promise<() => Promise<void>> {
   // The interceptor for the gateway's role runs before the one for fences, so that only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
+  server.addService(ArchiveServiceService, services.archives)
+  server.addService(ArchiveStreamServiceService, services.archiveStreams)
   server.addService(BackupServiceService, services.backups)
   server.addService(ExportServiceService, services.exports)
   server.addService(GuestServiceService, services.guests)

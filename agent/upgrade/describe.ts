@@ -23,6 +23,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'create-settings',
     'delete-copy',
     'export',
+    'import-archive',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -65,7 +65,9 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
   const { method, path, documented } = entry
   const content = documented.requestBody?.content['application/json']
   const body = resolved(content?.schema ?? {}, document)
-  const main = mainField(entry, body)
+  const [type = ''] = Object.keys(documented.requestBody?.content ?? {})
+  const upload = type === 'application/json' ? '' : type
+  const main = upload ? [archive] : mainField(entry, body)
   const flags = flagsOf(documented, body, document)
   return {
     method,
@@ -76,6 +78,7 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
       .filter(({ field, place }) => place !== 'body' || !main.some((argument) => argument.field === field))
       .map((flag) => ({ ...flag, text: textOf(flag, { commands, flags }) })),
     hasBody: content !== undefined,
+    ...(upload && { upload }),
     answer: answerOf(documented),
     exampleBody: content?.example,
   }
@@ -111,6 +114,9 @@ function flagsOf({ parameters = [] }: DocumentedOperation, body: Schema, documen
     .map(([field, schema]) => flagOf(field, full(schema), { place: 'body', isRequired: required.has(field) }))
   return [...fields, ...query]
 }
+
+/** The argument of an operation whose body is a file. */
+const archive: Argument = { label: 'file', place: 'file', field: '' }
 
 const namedBy: Readonly<Record<string, Named>> = { containers: 'guest', hosts: 'host' }
 

@@ -27,7 +27,7 @@ export type Named = 'guest' | 'guest-id' | 'guest-uuid' | 'host'
 /** An argument without a flag: a parameter of the path, or the most important field of the body. */
 export interface Argument {
   readonly label: string
-  readonly place: 'path' | 'body'
+  readonly place: 'path' | 'body' | 'file'
   readonly field: string
   readonly names?: Named
 }
@@ -45,6 +45,8 @@ export interface Operation {
   readonly arguments: readonly Argument[]
   readonly flags: readonly Flag[]
   readonly hasBody: boolean
+  /** Content type of a file that is the body. The last argument is then the file. */
+  readonly upload?: string
   readonly answer: AnswerForm
   /** An example of the command, without `berth`. */
   readonly example: string

@@ -5,6 +5,7 @@ import { planRequest, type Input, type PlannedRequest } from '../input/plan-requ
 import { isNotFound, type Names } from '../names/names.js'
 import { formatResult, type OutputOptions } from '../output/print.js'
 import { CopyProgress } from '../copy/progress.js'
+import { openFile } from '../copy/open-file.js'
 import { writeFileWhole, writeToOutput } from '../copy/write-whole.js'
 import { withInterrupt } from '../consoles/interrupt.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
@@ -31,7 +32,8 @@ export async function runOperation({ operation, input, file, options, surroundin
   const request = planRequest(operation, resolved, surroundings)
   if (operation.answer === 'file') return runDownload({ client, operation, request, surroundings }, file)
   if (operation.answer !== 'envelope') return runStream({ client, operation, request, surroundings })
-  const answer = await sendCorrected({ client, names, operation, input: resolved, surroundings })
+  const sending = { client, names, operation, input: resolved, surroundings }
+  const answer = await (operation.upload ? sendFile(sending, operation.upload) : sendCorrected(sending))
   const text = await formatAnswer(answer, output)
   const tasks = options.wait ? taskIdsOf(answer.status, answer.body.data) : []
   if (tasks.length === 0) return surroundings.writeOut(text)
@@ -80,6 +82,23 @@ async function sendCorrected({ client, names, operation, input, surroundings }: 
     const corrected = input.arguments.map((value, at) => (at === index ? known : value))
     return client.send(definedParts(planRequest(operation, { ...input, arguments: corrected }, surroundings)))
   }
+}
+
+/** Sends the file of the last argument as the body, with its progress. `-` is the standard input. */
+async function sendFile({ client, operation, input, surroundings }: Sending, type: string): Promise<Answer> {
+  const request = planRequest(operation, input, surroundings)
+  const progress = new CopyProgress(surroundings)
+  const { bytes, parts } = await openFile(input.arguments.at(-1)!)
+  const counted = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const part of parts) {
+      yield part
+      progress.add(part.length)
+    }
+  }
+  const upload = { type, parts: counted(), ...(bytes !== undefined && { bytes }) }
+  return withInterrupt((signal) => client.send({ ...definedParts(request), upload, signal })).finally(() =>
+    progress.end(),
+  )
 }
 
 function definedParts({ method, path, query, body }: PlannedRequest) {

@@ -38,7 +38,7 @@ export const confirmField = 'confirm'
 /** Returns the tools for the selected operations, in the order of their commands. */
 export function planTools(document: ApiDocument, { allowed, nouns, isReadOnly }: ToolSelection): Tool[] {
   return compactOperations(document)
-    .filter(({ answer }) => answer === 'envelope' || answer === 'picture')
+    .filter(({ answer, upload }) => !upload && (answer === 'envelope' || answer === 'picture'))
     .map((operation) => toolOf(operation, document))
     .filter(({ operationId }) => allowed.has(operationId))
     .filter(({ operation }) => nouns?.has(operation.noun) ?? true)

@@ -18,12 +18,22 @@ export interface RequestOptions {
 
 export type QueryValue = string | number | boolean | undefined
 
+/** A body that is sent while it is read. */
+export interface Upload {
+  readonly type: string
+  /** Length in bytes. Undefined: not known. */
+  readonly bytes?: number
+  readonly parts: AsyncIterable<Uint8Array>
+}
+
 export interface ClientRequest extends RequestOptions {
   readonly method: string
   /** Path below `/api/v1`, with its parameters encoded. */
   readonly path: string
   readonly query?: Readonly<Record<string, QueryValue>>
   readonly body?: unknown
+  /** Body of any length in place of `body`. A request with it is never repeated. */
+  readonly upload?: Upload
 }
 
 /** An answer whose body was not read yet. */

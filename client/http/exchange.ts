@@ -26,13 +26,15 @@ export function exchange(
   { idempotencyKey, limits = defaultLimits, maxSilenceMs = limits.answerMs }: ExchangeOptions,
 ): Promise<OpenAnswer> {
   const { url, key, ca } = connection
-  const { method, body, ifMatch, signal } = request
+  const { method, body, ifMatch, signal, upload } = request
   const text = body === undefined ? undefined : JSON.stringify(body)
   const headers = {
     'x-api-key': key,
     accept: '*/*',
     ...(ifMatch !== undefined && { 'if-match': ifMatch }),
     ...(method === 'POST' && { 'idempotency-key': idempotencyKey }),
+    ...(upload && { 'content-type': upload.type }),
+    ...(upload?.bytes !== undefined && { 'content-length': upload.bytes }),
     ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
   }
   const target = targetOf(url, request)
@@ -46,8 +48,18 @@ export function exchange(
     sent.once('error', (cause: NodeJS.ErrnoException) =>
       reject(signal?.aborted ? (signal.reason as Error) : unreachable(url, cause, connected())),
     )
-    sent.end(text)
+    if (upload) sendParts(sent, upload.parts)
+    else sent.end(text)
   })
+}
+
+/** Sends a body as fast as the gateway reads it. An early answer, such as a refusal, ends the transfer. */
+function sendParts(sent: SentRequest, parts: AsyncIterable<Uint8Array>): void {
+  const { Readable } = process.getBuiltinModule('node:stream')
+  const body = Readable.from(parts, { objectMode: false })
+  body.once('error', (error) => sent.destroy(error))
+  sent.once('response', () => body.unpipe(sent)).once('close', () => body.destroy())
+  body.pipe(sent)
 }
 
 /**

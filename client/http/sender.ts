@@ -38,7 +38,7 @@ export class Sender {
       } catch (error) {
         const failed = { method, isConditional: ifMatch !== undefined, attempt, error }
         const pauseMs = planRetry(failed, this.options)
-        if (pauseMs === undefined) throw error
+        if (pauseMs === undefined || request.upload) throw error
         this.options.onRetry(error as Error, pauseMs)
         await delay(pauseMs, undefined, signal && { signal })
       }

@@ -70,6 +70,7 @@ import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
 import { routingRoutes } from './network/routing.js'
 import { exportRoute } from './guests/export.js'
+import { importRoute } from './guests/import/import-route.js'
 import { suspensionRoutes } from './guests/suspension.js'
 import { screenshotRoute } from './guests/screenshot.js'
 import { timelineRoute } from './guests/timeline.js'
@@ -234,6 +235,7 @@ function allRoutes(options: ApiOptions): Route[] {
     connectionRoute(fleet),
     timelineRoute({ view, audit: access.audit, time, now: more.now ?? Date.now }),
     ...containerWriteRoutes(creation),
+    importRoute(creation),
     ...undoDeleteRoutes({ fleet, settings }),
     ...batchRoutes(creation),
     ...snapshotRoutes({ fleet, time }),

@@ -1,3 +1,4 @@
+import type { ArchiveServiceService, ReceiveArchiveBegin } from '../../proto/gen/berth/agent/v1/archive.js'
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
@@ -54,11 +55,24 @@ export interface ConsoleListener {
 
 export type ConsoleOpener = (listener: ConsoleListener) => ConsoleStream
 
+/** An archive on its way to an agent. */
+export interface ArchiveUpload {
+  /**
+   * Sends the archive as fast as the agent takes it. Resolves when all files are on the disk of the guest.
+   * @param signal ends the wait for the agent, but not the upload
+   * @throws {BerthError} the agent's error; the error of `parts`; the signal's reason when aborted
+   */
+  send(parts: AsyncIterable<Buffer>, signal: AbortSignal): Promise<void>
+  /** Ends the upload. The agent then undoes the creation of the guest, unless the archive is unpacked. */
+  cancel(): void
+}
+
 /**
  * Calls to the agent of one host. A call waits for a connection while the host is online, and fails when the host goes
  * offline. Calls throw the agent's BerthError, `host_offline` or `agent_timeout`.
  */
 export interface AgentClient {
+  readonly archives: Calls<typeof ArchiveServiceService>
   /** `listBackups` can take a minute, because the agent waits for the backup target. */
   readonly backups: Calls<typeof BackupServiceService>
   readonly guests: Calls<typeof GuestServiceService>
@@ -74,6 +88,11 @@ export interface AgentClient {
    * @throws {BerthError} if the agent refuses the export
    */
   exportGuest(request: ExportGuestRequest): Promise<Readable>
+  /**
+   * Begins the upload of an archive from which a guest will be created.
+   * @throws {BerthError} if the agent refuses the upload
+   */
+  receiveArchive(begin: ReceiveArchiveBegin): Promise<ArchiveUpload>
   /** Waits for a connection to the agent. The returned function opens a console. */
   consoleOpener(): Promise<ConsoleOpener>
   /** Calls about operations. `getOperation` has a shorter timeout than the other calls. */

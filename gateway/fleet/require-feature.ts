@@ -1,7 +1,7 @@
 import type { AgentFeature } from '../../shared/agent-features.js'
 import { conflict, type BerthError } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
-import { cannotCreateFromBackup, cannotLabel, cannotMove } from './placement/plan-placement.js'
+import { cannotCreateFromBackup, cannotImport, cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
  * Features that requests can require with `requireFeature`. Other code checks most of the excluded features. `fence`
@@ -24,6 +24,7 @@ const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> =
   labels: cannotLabel,
   placement: cannotLabel,
   'create-from-backup': cannotCreateFromBackup,
+  'import-archive': cannotImport,
   undelete: (name) =>
     conflict(
       'agent_outdated',

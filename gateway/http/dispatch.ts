@@ -18,6 +18,7 @@ import { guestUuidOf } from '../fleet/operation-subject.js'
 import { answerReply, type Reply } from './reply.js'
 import { isRepeatable, type RequestContext, type Route } from './route.js'
 import { refuseSubUser, scopeFor } from './sub-user.js'
+import { openUpload } from './upload.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
 import { failedHandling, runWrite, type HandlerOutcome } from './write.js'
 
@@ -112,6 +113,10 @@ async function readRequest(
   { caller, maxBodyBytes }: { readonly caller: Principal; readonly maxBodyBytes: number },
 ): Promise<ValidRequest> {
   const target = readTarget(checks, ctx)
+  if (route.uploads) {
+    openUpload(ctx.req, route.uploads)
+    return target
+  }
   const bodyBytes = await readBody(ctx.req, maxBodyBytes)
   const sent = bodyOf(route, bodyBytes, { caller, contentType: ctx.req.headers['content-type'] })
   return { ...target, body: checks.body(sent), bodyBytes }
@@ -252,6 +257,7 @@ class HandlerContext implements AnyContext {
   readonly address: string
   readonly secure: boolean
   readonly operationId: string
+  readonly upload: IncomingMessage
   readonly guest: GuestView | undefined
   readonly task: OperationView | undefined
   readonly audit: AnyContext['audit']
@@ -260,6 +266,7 @@ class HandlerContext implements AnyContext {
 
   constructor({ ctx, caller, request }: Ready, log: Logger, { operationId, subject, audit, recheck }: Handling) {
     this.operationId = operationId
+    this.upload = ctx.req
     this.recheck = recheck
     this.guest = subject.guest
     this.task = subject.task

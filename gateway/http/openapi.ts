@@ -114,9 +114,15 @@ function headerParameters(route: Route): Json[] {
 }
 
 function requestBodyOf(route: Route, schemas: SharedSchemas): Json {
+  if (route.uploads) return uploadOf(route.uploads)
   if (!route.body) return {}
   const content = { 'application/json': { schema: schemas.refer(route.body), example: route.example } }
   return { requestBody: { required: !(route.bodyOptional ?? false), content } }
+}
+
+function uploadOf(types: readonly string[]): Json {
+  const schema = { type: 'string', format: 'binary' }
+  return { requestBody: { required: true, content: Object.fromEntries(types.map((type) => [type, { schema }])) } }
 }
 
 function responsesOf(route: Route, schemas: SharedSchemas): Json {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import type { Logger } from 'pino'
 import type { Static, TSchema } from 'typebox'
 import type { Principal } from '../access/principal.js'
@@ -56,6 +57,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly recheck: () => Promise<Principal>
   /** A uuid. All repetitions of a request with an Idempotency-Key have the same uuid. */
   readonly operationId: string
+  /** The body of a route with `uploads`, which was not read yet. */
+  readonly upload?: Readable
   readonly log: Logger
   /**
    * Sets target and detail of the audit entry. They must not contain secrets. An entry about a container needs
@@ -124,6 +127,8 @@ export interface Route<
   readonly example?: Static<B>
   /** True if the body may be absent, or have any Content-Type. Default: a body is required. */
   readonly bodyOptional?: boolean
+  /** Content types of a body of any length that the handler reads. It must limit slow clients. Such a body may have no type. */
+  readonly uploads?: readonly string[]
   /** Schema of `data` in the answer. */
   readonly data?: D
   /** Media type of an answer without an envelope: a picture, one JSON document per line, or a stream. */
@@ -150,9 +155,10 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * True if the gateway uses an `Idempotency-Key` in requests of the route. Two kinds of POST routes ignore it:
- * routes that only read, because they must return the current state, and login routes, which return credentials.
+ * True if the gateway uses an `Idempotency-Key` in requests of the route. Three kinds of POST routes ignore it: routes
+ * that only read, because they must return the current state, login routes, which return credentials, and routes whose
+ * body is a stream, because it cannot be compared.
  */
-export function isRepeatable({ method, audit, scope }: Route): boolean {
-  return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'
+export function isRepeatable({ method, audit, scope, uploads }: Route): boolean {
+  return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session' && !uploads
 }

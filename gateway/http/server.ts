@@ -9,6 +9,7 @@ import { ConnectionGuard } from '../../shared/connection-guard.js'
 import { listenOn, type ListenAddress, type ListeningSockets } from '../sockets/listening-sockets.js'
 import { Connections } from './connections.js'
 import { PipelinedRequests, type RequestHandler } from './pipelined-requests.js'
+import { isUploading } from './upload.js'
 import { requestClass, watchOffers } from './upgrade-offers.js'
 
 export interface HttpTimeouts {
@@ -130,6 +131,8 @@ export function serveRequests(
   })
   server.on('checkExpectation', callback)
   server.on('clientError', (error, socket) => {
+    // The handler of an upload limits slow clients itself.
+    if ((error as NodeJS.ErrnoException).code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {

@@ -3,6 +3,8 @@ import type { GuestContext } from '../context.js'
 import { awaitSettled } from '../snapshots/snapshot-space.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 
+const gib = 1024 ** 3
+
 /**
  * Makes the disk of a new guest from the files of an imported container. A repeated call copies all files again, unless
  * the disk was complete already.
@@ -19,7 +21,9 @@ export async function importDisk(
   if (await volumes.discardNext(uuid)) await awaitSettled(context, uuid, signal)
   await volumes.prepare(uuid, { empty: true }, volumeLimitOf(machines, record))
   const volume = volumes.nextPathOf(uuid)
-  await step.yieldWhile(imports.copy(input.importId!, volume, step)) // other operations may run during the copy
+  const { report } = step
+  const diskBytes = record.spec.limits.diskGb * gib
+  await step.yieldWhile(imports.copy(input.importId!, volume, { report: report.bind(step), signal, diskBytes })) // other operations may run during the copy
   await machines.driverOf(record).adopt(machines.of(record), {}, { volume, keepsIdentity: true })
   await volumes.exchange(uuid)
 }

@@ -20,6 +20,7 @@ import { configureStep, diskStep, startStep, type GuestStep } from '../steps.js'
 import { DisksFirst } from './disks-first.js'
 import { guestSubject } from './guest-order.js'
 import { broken, settled } from './outcomes.js'
+import { freePorts } from './take-over.js'
 import type { GuestMachines } from '../machines.js'
 
 const gib = 1024 ** 3
@@ -86,12 +87,12 @@ export async function acceptCreate(
   wire: OrderOf<'create'>,
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
-  const { context, capacity, planPorts = (wanted) => wanted } = parts
-  const { chooseAddresses } = parts
+  const { context, capacity, chooseAddresses } = parts
   const { checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
   const order = settleTemplate(context, parseCreate(wire))
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start, importId } = order
   checkImport(importId, operationId)
+  const planPorts = parts.planPorts ?? portPlanOf(context, importId)
   checkDriver(context.machines, virtualization)
   checkDevices(order.devices, virtualization)
   checkCapacity(limits, capacity)
@@ -111,6 +112,12 @@ export async function acceptCreate(
       reserveGuest(context, { ...order, portMappings: planPorts(portMappings, listening) }, { listening, addresses })
     },
   }
+}
+
+/** Host ports of a received archive can be in use on this host. Others are chosen in their place. */
+function portPlanOf(context: GuestContext, importId: string): NonNullable<CreateParts['planPorts']> {
+  if (importId === '' || !context.imports.isUpload(importId)) return (wanted) => wanted
+  return (wanted, listening) => freePorts(context, wanted, listening)
 }
 
 /** Returns the request with the template, login and user data that fit the guest's kind and operating system. */

@@ -89,7 +89,8 @@ function text(ranges: readonly IdRange[] = []): string {
   return ranges.map(({ first, shown, count }) => `${first} ${shown} ${count}`).join(',')
 }
 
-function startPerl(name: string, args: readonly string[]) {
+/** Starts a Perl program that works on a tree. Its only allowed errors are refused device nodes. */
+export function startPerl(name: string, args: readonly string[]) {
   const child = start('perl', [perlProgram(name), ...args])
   return { child, ended: endOf(name, child) }
 }

@@ -2,6 +2,7 @@ import { open, rm } from 'node:fs/promises'
 import { BerthError } from '../../../shared/errors.js'
 import { deviceFiles, planUntar } from '../../host/disk/plan-tar.js'
 import { CommandError, runPerl } from '../../host/process/process.js'
+import { feed, startUnpacker } from '../../host/disk/stream-unpacker.js'
 import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const timeoutMs = 30 * 60_000
@@ -40,6 +41,48 @@ export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Pr
     const inner = await takeOnlyFile(order.target)
     if (inner !== undefined) await unpackInner({ ...order, archive: inner }, signal)
   }
+  await unwrapExport(order.target)
+}
+
+export type StreamOrder = Omit<UnpackOrder, 'archive'>
+
+/** The first bytes of an archive that decide how it is unpacked. */
+const magicBytes = 6
+
+/**
+ * Unpacks an untrusted tar archive while it is received, like `unpackArchive`. Zip archives are refused, because their
+ * list of files is at their end.
+ * @throws {BerthError} `image_invalid`, `image_too_large`; the error of `parts`; the signal's reason when aborted
+ */
+export async function unpackStream(
+  order: StreamOrder,
+  parts: AsyncIterable<Buffer>,
+  signal: AbortSignal,
+): Promise<void> {
+  const iterator = parts[Symbol.asyncIterator]()
+  let head = Buffer.alloc(0)
+  while (head.length < magicBytes) {
+    const { done, value } = await iterator.next()
+    if (done) throw invalidArchive('it is too short')
+    head = Buffer.concat([head, value])
+  }
+  const magic = head.toString('hex', 0, magicBytes)
+  if (magic.startsWith(zipMagic)) throw invalidArchive('zip archives cannot be received')
+  const program = startUnpacker(order, planTar(order, compressionOption(magic)))
+  const stop = (): void => void program.kill()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    await feed(program, head, { next: () => iterator.next() })
+    await program.ended
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error instanceof CommandError ? unpackError(error) : error
+  } finally {
+    signal.removeEventListener('abort', stop)
+    program.kill()
+    await program.ended.catch(() => undefined) // the caller may delete the target
+  }
+  signal.throwIfAborted()
   await unwrapExport(order.target)
 }
 
@@ -87,7 +130,10 @@ function planUnzip(): string[] {
 }
 
 /** Returns the command of tar that unpacks its standard input. @param compression option of tar, or '' */
-function planTar({ keepsUserAttributes = false }: UnpackOrder, compression: string): string[] {
+function planTar(
+  { keepsUserAttributes = false }: Pick<UnpackOrder, 'keepsUserAttributes'>,
+  compression: string,
+): string[] {
   const attributes = ['security.capability', ...(keepsUserAttributes ? ['user.*'] : [])]
   return [...bounded, ...planUntar({ attributes }), ...(compression ? [compression] : [])]
 }

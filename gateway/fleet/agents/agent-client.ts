@@ -1,5 +1,6 @@
 import { Metadata, type CallOptions, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
 import type { Readable } from 'node:stream'
+import { ArchiveServiceService, type ReceiveArchiveBegin } from '../../../proto/gen/berth/agent/v1/archive.js'
 import { BackupServiceService } from '../../../proto/gen/berth/agent/v1/backup.js'
 import type { ExportGuestRequest } from '../../../proto/gen/berth/agent/v1/export.js'
 import { GuestServiceService } from '../../../proto/gen/berth/agent/v1/guest.js'
@@ -16,7 +17,8 @@ import { fromServiceError, UnansweredError } from '../../../shared/grpc-errors.j
 import type { AgentConnection } from './agent-connection.js'
 import type { AgentLink } from './agent-link.js'
 import { openExport } from './open-export.js'
-import type { AgentClient, Calls, ConsoleOpener } from '../agent-contract.js'
+import { openUpload } from './open-upload.js'
+import type { AgentClient, ArchiveUpload, Calls, ConsoleOpener } from '../agent-contract.js'
 
 type UnaryMethod<Request, Response> = (
   request: Request,
@@ -95,6 +97,8 @@ export class GrpcAgentClient implements AgentClient {
     private readonly timeoutMs: number,
   ) {}
 
+  readonly archives = this.#calls(ArchiveServiceService, ({ archives }) => archives)
+
   readonly backups = this.#calls(BackupServiceService, ({ backups }) => backups)
 
   readonly guests = this.#calls(GuestServiceService, ({ guests }) => guests)
@@ -118,6 +122,11 @@ export class GrpcAgentClient implements AgentClient {
     const parts = { link: this.link, timeoutMs: exportTimeoutMs }
     const send = (connection: AgentConnection) => openExport({ ...parts, connection }, request)
     return (await this.#call({ ...parts, send, step: 'export guest', isIdempotent: true })) as Readable
+  }
+
+  async receiveArchive(begin: ReceiveArchiveBegin): Promise<ArchiveUpload> {
+    const { link, timeoutMs } = this
+    return openUpload({ connection: await link.connected(), link, timeoutMs }, begin)
   }
 
   async consoleOpener(): Promise<ConsoleOpener> {

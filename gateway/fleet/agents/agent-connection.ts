@@ -1,5 +1,6 @@
 import { Client, credentials, type ChannelOptions, type ClientOptions } from '@grpc/grpc-js'
 import { createSecureContext, type PeerCertificate, type SecureContext } from 'node:tls'
+import { ArchiveServiceClient, ArchiveStreamServiceClient } from '../../../proto/gen/berth/agent/v1/archive.js'
 import { BackupServiceClient } from '../../../proto/gen/berth/agent/v1/backup.js'
 import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/certificate.js'
 import { ExportServiceClient } from '../../../proto/gen/berth/agent/v1/export.js'
@@ -65,6 +66,8 @@ function createContext({ caPems, leaf }: Pick<AgentTarget, 'caPems' | 'leaf'>): 
 /** Clients for all services of one agent. A new certificate of the gateway needs a new AgentConnection. */
 export interface AgentConnection {
   readonly target: AgentTarget
+  readonly archives: InstanceType<typeof ArchiveServiceClient>
+  readonly archiveStreams: InstanceType<typeof ArchiveStreamServiceClient>
   readonly backups: InstanceType<typeof BackupServiceClient>
   readonly exports: InstanceType<typeof ExportServiceClient>
   readonly guests: InstanceType<typeof GuestServiceClient>
@@ -114,14 +117,17 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     'grpc.max_receive_message_length': maxRoutingBytes,
     'grpc.client_idle_timeout_ms': separateIdleMs,
   })
-  // Exports need a separate connection, because their data would delay all other calls.
+  // Exported and imported archives need a separate connection, because their data would delay all other calls.
   const exports = new ExportServiceClient(`dns:${target.address}`, channelCredentials, {
     ...options,
     'grpc.client_idle_timeout_ms': separateIdleMs,
   })
+  const bulk: ClientOptions = { channelOverride: exports.getChannel() }
   const tls = { ...splitHostPort(target.address), servername: identityDnsName(identity), secureContext }
   return {
     target,
+    archives: new ArchiveServiceClient('', channelCredentials, shared),
+    archiveStreams: new ArchiveStreamServiceClient('', channelCredentials, bulk),
     backups: new BackupServiceClient('', channelCredentials, shared),
     guests: new GuestServiceClient('', channelCredentials, shared),
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),

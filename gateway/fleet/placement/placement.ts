@@ -38,7 +38,7 @@ export interface Placed {
   readonly changes: RoomChanges
 }
 
-type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId' | 'backup' | 'settings'>
+type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId' | 'backup' | 'settings' | 'isFromArchive'>
 type MovingGuest = Pick<GuestView, 'hostId' | 'guest'>
 
 interface TargetRequest {
@@ -63,14 +63,14 @@ export class Placement {
    * @throws {BerthError} as `planPlacement`
    */
   placeNew(
-    { operationId, spec, hostId: wanted, backup, settings }: NewGuest,
+    { operationId, spec, hostId: wanted, backup, settings, isFromArchive = false }: NewGuest,
     rooms: ReservedRooms,
     isExcluded: (hostId: string) => boolean = () => false,
   ): Placed | undefined {
     const { candidates, counted, changes } = this.#read(rooms, operationId)
     const neighbors = this.#neighborsOf({ rules: spec.placement ?? noPlacement }, counted)
     const [isFromBackup, hasSettings] = [backup !== undefined, settings !== undefined]
-    const facts = { ratios: this.options.ratios, hostId: wanted, neighbors, isFromBackup, hasSettings }
+    const facts = { ratios: this.options.ratios, hostId: wanted, neighbors, isFromBackup, hasSettings, isFromArchive }
     const hostIds = planPlacement(spec, candidates, facts).filter((id) => !isExcluded(id))
     const reserved = rooms.get(operationId)?.hostId
     const hostId = hostIds.find((id) => id === reserved) ?? hostIds[0]

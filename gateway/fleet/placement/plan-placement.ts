@@ -1,5 +1,6 @@
 import type { Guest, GuestLimits, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
+import type { AgentFeature } from '../../../shared/agent-features.js'
 import { noLabels } from '../../../shared/label-rules.js'
 import { isPlaced, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import type { HostView } from '../contract.js'
@@ -35,6 +36,8 @@ interface PlacementFacts {
   readonly neighbors?: Neighbors
   /** True if the guest's disk is restored from a backup, so that no template or disk of another host is needed. */
   readonly isFromBackup?: boolean
+  /** True if the host receives the guest's disk as an archive. */
+  readonly isFromArchive?: boolean
   /** True if the new guest has a firewall or a backup schedule from its creation on. */
   readonly hasSettings?: boolean
 }
@@ -51,16 +54,18 @@ export function planPlacement(
   spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'> &
     Partial<Pick<GuestSpec, 'tags' | 'importId'>>,
   candidates: readonly Candidate[],
-  { ratios, hostId, neighbors = noNeighbors, isFromBackup = false, hasSettings = false }: PlacementFacts,
+  { ratios, hostId, neighbors = noNeighbors, ...facts }: PlacementFacts,
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
+  const { isFromBackup = false, isFromArchive = false, hasSettings = false } = facts
   const limits = spec.limits ?? noAllocation
   const able = [
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
     [(candidate) => canRun(candidate, spec.virtualization), () => unsupported()],
     ...sourceConditions(spec, isFromBackup, named[0]),
+    [({ host }) => !isFromArchive || hasFeature(host, 'import-archive'), () => cannotImport(named[0]?.host.name)],
     [({ host }) => keepsTags(host, spec.tags), () => cannotLabel(named[0]?.host.name)],
     [({ host }) => !hasSettings || keepsSettings(host), () => cannotSet(named[0]?.host.name)],
     ...ruleConditions(spec.placement, neighbors),
@@ -226,6 +231,15 @@ export function cannotMove(name: string | undefined): BerthError {
 export function cannotCreateFromBackup(name: string | undefined): BerthError {
   const message = `the agent of ${name ?? 'the host'} is too old to create containers from backups: upgrade it first`
   return new BerthError('conflict', 'agent_outdated', message)
+}
+
+export function cannotImport(name: string | undefined): BerthError {
+  const message = `the agent of ${name ?? 'the host'} is too old to create containers from archives: upgrade it first`
+  return new BerthError('conflict', 'agent_outdated', message)
+}
+
+function hasFeature({ description }: HostView, feature: AgentFeature): boolean {
+  return description?.features.includes(feature) ?? false
 }
 
 /** False if the host would lose labels, rules or the deletion of the guest, because its agent does not know them. */

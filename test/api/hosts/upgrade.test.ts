@@ -143,6 +143,7 @@ describe('an upgrade of one host over HTTP', () => {
       'create-settings',
       'delete-copy',
       'export',
+      'import-archive',
     ])
   })
 

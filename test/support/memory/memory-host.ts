@@ -12,6 +12,7 @@ import type { HostFacts } from '../../../agent/network/addresses/host-facts.js'
 import { parseSubnet } from '../../../agent/network/subnet.js'
 import { planFreeBytes } from '../../../agent/storage/room.js'
 import { conflict } from '../../../shared/errors.js'
+import { MemoryArchives } from './memory-archives.js'
 import { MemoryConsoles } from './memory-consoles.js'
 import { MemoryBackups, type BackupFaults } from './memory-backups.js'
 import { MemoryDriver, type Faults } from './memory-driver.js'
@@ -72,6 +73,7 @@ export class MemoryHost {
   readonly wire = new MemoryWire()
   readonly swap = new MemorySwap()
   readonly consoles = new MemoryConsoles()
+  readonly archives = new MemoryArchives()
   readonly packages = new MemoryPackages()
   readonly sensor = new MemorySensor()
   readonly probe = new MemoryProbe()
@@ -116,6 +118,7 @@ export class MemoryHost {
       probe: this.probe,
       swap: this.swap,
       consoles: this.consoles,
+      archives: this.archives,
       packages: this.packages,
       openNetwork: ({ db }) => new MemoryNetwork({ db, config: network, facts, wire: this.wire }),
       openSensor: () => this.sensor,

@@ -52,7 +52,8 @@ export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux')
 /** Names that containers cannot have, because their path `/containers/NAME` is another route. */
 const takenPaths = ['list']
 
-function checkName(name: string): void {
+/** @throws {BerthError} `invalid_field` */
+export function checkName(name: string): void {
   checkGuestName(name)
   if (takenPaths.includes(name)) throw invalidField('name', `name: ${name} is reserved`)
 }

@@ -8,6 +8,7 @@ export const changes = {
   'change.container.restart': 'Restart requested',
   'change.container.delete': 'Guest deleted',
   'change.container.export': 'Guest exported',
+  'change.container.import': 'Guest imported from an archive',
   'change.container.migrate': 'Move to another host requested',
   'change.container.reinstall': 'Reinstallation requested',
   'change.container.reset_password': 'Password reset',

@@ -9,6 +9,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.container.restart': '重启',
   'change.container.delete': '删除实例',
   'change.container.export': '导出虚拟机',
+  'change.container.import': '从归档导入',
   'change.container.migrate': '迁移到其他主机',
   'change.container.reinstall': '重装系统',
   'change.container.reset_password': '重置密码',

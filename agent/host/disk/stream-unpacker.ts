@@ -1,0 +1,58 @@
+import { once } from 'node:events'
+import { startPerl } from './copy-tree.js'
+
+/** A program that unpacks an archive from its standard input. `ended` rejects with a CommandError if it fails. */
+export interface StreamUnpacker {
+  /** Resolves when the program can take more data, or has ended. */
+  write(data: Buffer): Promise<void>
+  /** Ends the standard input. */
+  end(): void
+  kill(): void
+  readonly ended: Promise<unknown>
+}
+
+export interface UnpackerOrder {
+  /** An empty directory. */
+  readonly target: string
+  /** First of 65,536 unused user ids of the host. */
+  readonly hostIdBase: number
+}
+
+/** Starts a program that unpacks its standard input, in the sandbox of `unpack-tree`. */
+export function startUnpacker({ target, hostIdBase }: UnpackerOrder, command: readonly string[]): StreamUnpacker {
+  const { child, ended } = startPerl('unpack-tree', ['-', target, String(hostIdBase), ...command])
+  const { stdin } = child
+  let isOver = false
+  const over = ended.then(
+    () => void (isOver = true),
+    () => void (isOver = true),
+  )
+  stdin.on('error', () => undefined) // the program has ended: `ended` has its result
+  child.stdout.resume()
+  return {
+    ended,
+    kill: () => void child.kill('SIGKILL'),
+    end: () => void stdin.end(),
+    write: async (data) => {
+      if (isOver || stdin.destroyed || stdin.write(data)) return
+      await Promise.race([once(stdin, 'drain').catch(() => undefined), over])
+    },
+  }
+}
+
+/** Passes an archive to a program. Data that follows the end of the archive is read and ignored. */
+export async function feed(
+  program: StreamUnpacker,
+  head: Buffer,
+  rest: Pick<AsyncIterator<Buffer>, 'next'>,
+): Promise<void> {
+  const failed = program.ended.then(() => new Promise<never>(() => undefined)) // rejects if the program fails
+  failed.catch(() => undefined)
+  for (let data = head; ;) {
+    await program.write(data)
+    const next = await Promise.race([rest.next(), failed])
+    if (next.done) break
+    data = next.value
+  }
+  program.end()
+}

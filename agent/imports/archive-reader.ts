@@ -1,0 +1,25 @@
+import type { AgentConfig } from '../config.js'
+import { adaptNetwork, checkSystem } from '../images/adapt.js'
+import { planFreeUserIds } from '../images/image-settings.js'
+import { unpackStream } from '../images/sources/unpack.js'
+import { BerthError } from '../../shared/errors.js'
+import type { ArchiveReader } from './contract.js'
+import { importTooSmall } from './import-errors.js'
+import { readManifest } from './read-manifest.js'
+
+/** Reads archives in the sandbox of unpacked archives. */
+export function openArchiveReader({ lxc, storage }: Pick<AgentConfig, 'lxc' | 'storage'>): ArchiveReader {
+  return {
+    readManifest: (head) => readManifest(head, { directory: storage.pool, hostIdBase: planFreeUserIds(lxc) }),
+    unpack: async (parts, target, signal) => {
+      const order = { target, hostIdBase: planFreeUserIds(lxc), keepsUserAttributes: true }
+      try {
+        await unpackStream(order, parts, signal)
+      } catch (error) {
+        throw error instanceof BerthError && error.code === 'image_too_large' ? importTooSmall(error) : error
+      }
+      await checkSystem(target)
+      await adaptNetwork(target)
+    },
+  }
+}

@@ -1,0 +1,55 @@
+import type { StepContext } from '../operations/types.js'
+import { untilAborted } from '../../shared/async/until-aborted.js'
+import { importTooSmall } from './import-errors.js'
+import type { Upload } from './uploads.js'
+
+export interface Receiving {
+  readonly upload: Upload
+  /** Unpacks the archive into the disk of the guest. */
+  readonly unpack: (parts: AsyncIterable<Buffer>, signal: AbortSignal) => Promise<void>
+  /** Size of the disk of the guest. An archive must not be longer. */
+  readonly diskBytes: number
+  readonly step: Pick<StepContext<unknown>, 'report' | 'signal'>
+}
+
+/**
+ * Unpacks an archive while it is received, and reports the received bytes.
+ * @throws {BerthError} `import_interrupted`, `disk_too_small`, `image_invalid`; the signal's reason when aborted
+ */
+export async function receiveArchive({ upload, unpack, diskBytes, step }: Receiving): Promise<void> {
+  const signal = AbortSignal.any([step.signal, upload.signal])
+  let received = 0
+  const count = (part: Buffer): void => {
+    received += part.length
+    if (received > diskBytes) throw importTooSmall()
+    step.report(shareOf(received, upload.order.bytes || diskBytes), describe(received, upload.order.bytes))
+  }
+  try {
+    await unpack(counted(upload.take(), count, signal), signal)
+  } catch (error) {
+    upload.fail(error)
+    throw error
+  }
+  upload.finish()
+}
+
+async function* counted(
+  parts: AsyncIterable<Buffer>,
+  count: (part: Buffer) => void,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const iterator = parts[Symbol.asyncIterator]()
+  for (;;) {
+    const { done, value } = await untilAborted(iterator.next(), signal)
+    if (done) return
+    count(value)
+    yield value
+  }
+}
+
+const shareOf = (received: number, total: number): number => Math.min(0.99, received / Math.max(total, 1))
+
+/** Returns the progress as text, like `received 1048576 of 5242880 bytes`. */
+function describe(received: number, total: number): string {
+  return total > 0 ? `received ${received} of ${total} bytes` : `received ${received} bytes`
+}

@@ -1,0 +1,94 @@
+import type { ServerDuplexStream } from '@grpc/grpc-js'
+import type { Logger } from 'pino'
+import type {
+  ArchiveServiceServer,
+  ArchiveStreamServiceServer,
+  ReceiveArchiveRequest,
+  ReceiveArchiveResponse,
+} from '../../proto/gen/berth/agent/v1/archive.js'
+import { invalidField, toBerthError } from '../../shared/errors.js'
+import { toServiceError } from '../../shared/grpc-errors.js'
+import { untilAborted } from '../../shared/async/until-aborted.js'
+import { parseUuid } from '../guests/create/parse-create.js'
+import type { Imports } from '../imports/imports.js'
+import { interrupted } from '../imports/uploads.js'
+import { unary } from './unary.js'
+
+export interface ArchiveServiceParts {
+  readonly imports: Pick<Imports, 'describeArchive' | 'uploads'>
+  readonly log: Logger
+}
+
+type Call = ServerDuplexStream<ReceiveArchiveRequest, ReceiveArchiveResponse>
+type Messages = AsyncIterator<ReceiveArchiveRequest>
+type State = NonNullable<ReceiveArchiveResponse['state']>
+
+/** Maximum duration of an import in ms. */
+const longestMs = 24 * 3_600_000
+
+export function createArchiveService({ imports, log }: ArchiveServiceParts): ArchiveServiceServer {
+  return { describeArchive: unary(log, 'describe archive', (request) => imports.describeArchive(request)) }
+}
+
+/** Receives archives. If the call ends too early, the creation of the guest is undone. */
+export function createArchiveStreamService({ imports, log }: ArchiveServiceParts): ArchiveStreamServiceServer {
+  return {
+    receiveArchive: (call) => {
+      const gone = new AbortController()
+      const end = (): void => gone.abort(interrupted())
+      const timer = setTimeout(end, longestMs)
+      for (const event of ['cancelled', 'close', 'error'] as const) call.on(event, end)
+      serve(imports, call, gone.signal)
+        .catch((error: unknown) => {
+          const known = toBerthError(error, 'the archive could not be imported: see the log of the agent')
+          if (known.kind === 'internal') log.error({ err: error }, 'an import failed')
+          call.emit('error', toServiceError(known, 'receive archive')) // `destroy` would send no status
+        })
+        .finally(() => clearTimeout(timer))
+    },
+  }
+}
+
+async function serve(imports: ArchiveServiceParts['imports'], call: Call, signal: AbortSignal): Promise<void> {
+  const messages = call.iterator({ destroyOnReturn: false }) as Messages
+  const { id, bytes } = await readBegin(messages, signal)
+  const upload = imports.uploads.open({ id, bytes, parts: dataOf(messages, signal) })
+  const end = (): void => upload.fail(signal.reason)
+  signal.addEventListener('abort', end, { once: true })
+  try {
+    send(call, { $case: 'accepted', value: {} })
+    await upload.wanted
+    send(call, { $case: 'wanted', value: {} })
+    await upload.unpacked
+    send(call, { $case: 'unpacked', value: {} })
+    call.end()
+  } finally {
+    signal.removeEventListener('abort', end)
+    imports.uploads.close(upload)
+  }
+}
+
+function send(call: Call, state: State): void {
+  call.write({ state })
+}
+
+/** @throws {BerthError} `invalid_field`, `import_interrupted` */
+async function readBegin(messages: Messages, signal: AbortSignal): Promise<{ id: string; bytes: number }> {
+  const message = await nextOf(messages, signal)
+  if (message?.part?.$case !== 'begin') throw invalidField('begin', 'begin: must be the first message')
+  const { id, bytes } = message.part.value
+  return { id: parseUuid('id', id), bytes }
+}
+
+/** Returns the parts of the archive. Rejects if the call ends too early. */
+async function* dataOf(messages: Messages, signal: AbortSignal): AsyncGenerator<Buffer> {
+  for (let message = await nextOf(messages, signal); message; message = await nextOf(messages, signal)) {
+    if (message.part?.$case !== 'data') throw invalidField('data', 'data: must follow the first message')
+    yield message.part.value
+  }
+}
+
+async function nextOf(messages: Messages, signal: AbortSignal): Promise<ReceiveArchiveRequest | undefined> {
+  const { done, value } = await untilAborted(messages.next(), signal)
+  return done ? undefined : value
+}

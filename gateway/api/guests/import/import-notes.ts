@@ -1,0 +1,39 @@
+import type { ArchiveNote } from '../../../../proto/gen/berth/agent/v1/archive.js'
+import type { Guest, GuestSpec } from '../../../../proto/gen/berth/agent/v1/guest.js'
+import type { Principal } from '../../../access/principal.js'
+import { checkMayAllowDevices } from '../device-schema.js'
+
+/** Removes the devices of the manifest if the caller may not allow them, and adds a note. */
+export function withoutRefusedDevices(
+  caller: Principal,
+  spec: GuestSpec,
+  notes: readonly ArchiveNote[],
+): { readonly spec: GuestSpec; readonly notes: readonly ArchiveNote[] } {
+  try {
+    checkMayAllowDevices(caller, spec.devices)
+    return { spec, notes }
+  } catch {
+    const note = { part: 'devices', reason: `only administrators may allow devices: ${spec.devices.join(', ')}` }
+    return { spec: { ...spec, devices: [] }, notes: [...notes, note] }
+  }
+}
+
+type Mapping = Guest['portMappings'][number]
+
+/** Describes the host ports that the container did not get, because they are in use or not allowed on its host. */
+export function portNotes(wanted: GuestSpec['portMappings'], created: Guest['portMappings']): ArchiveNote[] {
+  return wanted
+    .filter(({ hostPort }) => hostPort !== 0)
+    .flatMap((mapping) => {
+      const { protocol, hostIp, hostPort, containerPort } = mapping
+      const given = created.find((one) => one.protocol === protocol && isFor(one, containerPort))
+      const part = `${protocol} port ${hostPort}`
+      if (!given) return [{ part, reason: 'the container has no mapping for it' }]
+      if (given.hostPort !== hostPort)
+        return [{ part, reason: `it is in use or not allowed on the host: the container got port ${given.hostPort}` }]
+      if (given.hostIp !== hostIp) return [{ part, reason: 'the mapping applies to all addresses of the host' }]
+      return []
+    })
+}
+
+const isFor = ({ containerPort }: Mapping, wanted: number): boolean => containerPort === wanted

@@ -1,0 +1,111 @@
+import { Type, type Static } from 'typebox'
+import { conflict } from '../../../../shared/errors.js'
+import { limits } from '../../../../shared/guest-rules.js'
+import { trimmed } from '../../../http/normalize.js'
+import { route, type Answer, type Route } from '../../../http/route.js'
+import { placementErrors } from '../placement-row.js'
+import { CreateBodySchema } from '../create/create-body.js'
+import { CreatedSchema, type CreationParts } from '../create/creations.js'
+import { statusOf } from '../../../fleet/guest-status.js'
+import { integerWithin, vcpuBounds } from '../setting-schemas.js'
+import { importArchive, type ImportedContainer } from './import-archive.js'
+
+const { host_id, owner_id } = CreateBodySchema.properties
+
+const QuerySchema = Type.Object({
+  name: Type.Optional(
+    Type.String({ ...trimmed, maxLength: 63, description: 'Name of the container. Default: the name in the archive.' }),
+  ),
+  host_id,
+  owner_id,
+  vcpu: Type.Optional(
+    Type.Number({ ...vcpuBounds, description: 'Number of virtual CPUs. Default: the number in the archive.' }),
+  ),
+  ram_mb: integerWithin(limits.ramMb, 'Memory in MiB. Default: the size in the archive.'),
+  disk_gb: integerWithin(
+    limits.diskGb,
+    'Disk size in GiB. The archive must not be longer. Default: the size in the archive.',
+  ),
+  start: Type.Optional(
+    Type.Boolean({ description: '`true`: start the container after its creation. Default: `false`.' }),
+  ),
+})
+export type ImportQuery = Static<typeof QuerySchema>
+
+const { ssh_password: _kept, ...created } = CreatedSchema.properties
+
+const ImportedSchema = Type.Object(
+  {
+    ...created,
+    host_id: Type.String(),
+    notes: Type.Array(Type.Object({ part: Type.String(), reason: Type.String() }), {
+      description: 'Parts of the archive that the container got changed or not at all, with the reason.',
+    }),
+  },
+  { title: 'ImportedContainer' },
+)
+
+/** Maximum number of archives that a gateway receives at the same time. */
+const mostImports = 8
+
+export function importRoute(parts: CreationParts): Route {
+  let running = 0
+  return route({
+    method: 'POST',
+    path: '/containers/import',
+    name: 'importContainer',
+    scope: 'container:create',
+    bound: 'refused',
+    audit: 'container.import',
+    tag: 'Containers',
+    summary:
+      'Creates a container from an archive of `GET /containers/{id}/export`. The archive is the body of the request, and is unpacked while it is received. Limits, tags, devices and port mappings are those in the archive. Host ports that are in use are replaced, see `notes`. The answer is sent when all files were received. Until then, the task `create` shows the received bytes. If the request fails or the client disconnects, the creation is undone. `Idempotency-Key` is ignored',
+    query: QuerySchema,
+    uploads: ['application/x-tar', 'application/octet-stream', 'application/gzip', 'application/zstd'],
+    data: ImportedSchema,
+    statuses: [202],
+    errors: [
+      ...['image_invalid', 'disk_too_small', 'import_interrupted', 'request_timeout', 'name_conflict', 'port_conflict'],
+      ...['resource_exhausted', ...placementErrors, 'not_found', 'agent_outdated', 'unsupported', 'invalid_state'],
+      ...['host_offline', 'agent_timeout'],
+    ],
+    handle: async (context) => {
+      if (running >= mostImports)
+        throw conflict(
+          'resource_exhausted',
+          `at most ${mostImports} archives can be imported at the same time: wait for the end of another import`,
+        )
+      running++
+      try {
+        const imported = await importArchive(parts, context)
+        const { guest, hostId, receivedBytes } = imported
+        const detail = `id ${guest.id}, host ${hostId}, task ${context.operationId}, ${receivedBytes} bytes`
+        context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
+        return answerOf(imported, context.operationId)
+      } finally {
+        running--
+      }
+    },
+  })
+}
+
+function answerOf(
+  { guest, hostId, notes }: ImportedContainer,
+  operationId: string,
+): Answer<Static<typeof ImportedSchema>> {
+  return {
+    status: 202,
+    message: 'all files were received, and the container is being configured',
+    data: {
+      task_id: operationId,
+      id: guest.id,
+      uuid: guest.uuid,
+      name: guest.name,
+      status: statusOf({ guest, online: true }),
+      action: 'create',
+      ssh_port: guest.sshPort,
+      host_id: hostId,
+      notes: notes.map(({ part, reason }) => ({ part, reason })),
+    },
+  }
+}

@@ -1,0 +1,115 @@
+import { Metadata, type ClientDuplexStream } from '@grpc/grpc-js'
+import { once } from 'node:events'
+import type {
+  ReceiveArchiveBegin,
+  ReceiveArchiveRequest,
+  ReceiveArchiveResponse,
+} from '../../../proto/gen/berth/agent/v1/archive.js'
+import { untilAborted } from '../../../shared/async/until-aborted.js'
+import { BerthError } from '../../../shared/errors.js'
+import { fromServiceError } from '../../../shared/grpc-errors.js'
+import type { ArchiveUpload } from '../agent-contract.js'
+import type { AgentConnection } from './agent-connection.js'
+import type { AgentLink } from './agent-link.js'
+
+export interface OpenUploadParts {
+  readonly connection: Pick<AgentConnection, 'archiveStreams'>
+  readonly link: Pick<AgentLink, 'whileOnline'>
+  /** Time in ms for the agent to accept the upload. */
+  readonly timeoutMs: number
+}
+
+type Call = ClientDuplexStream<ReceiveArchiveRequest, ReceiveArchiveResponse>
+type State = NonNullable<ReceiveArchiveResponse['state']>['$case']
+
+const partBytes = 64 * 1024
+
+/**
+ * Begins the upload of an archive. Resolves when the agent waits for the creation of the guest.
+ * @throws {BerthError} the agent's error, `host_offline`, `agent_timeout`
+ */
+export async function openUpload(
+  { connection, link, timeoutMs }: OpenUploadParts,
+  begin: ReceiveArchiveBegin,
+): Promise<ArchiveUpload> {
+  const call = connection.archiveStreams.receiveArchive(new Metadata())
+  const upload = new GrpcUpload(
+    call,
+    link.whileOnline(() => call.cancel()),
+  )
+  try {
+    await upload.begin(begin, timeoutMs)
+    return upload
+  } catch (error) {
+    upload.cancel()
+    throw error
+  }
+}
+
+class GrpcUpload implements ArchiveUpload {
+  readonly #states: AsyncIterator<ReceiveArchiveResponse>
+
+  constructor(
+    private readonly call: Call,
+    private readonly forget: () => void,
+  ) {
+    this.#states = call[Symbol.asyncIterator]() as AsyncIterator<ReceiveArchiveResponse>
+    call.on('error', () => undefined) // the iterator reports errors, too
+  }
+
+  async begin(begin: ReceiveArchiveBegin, timeoutMs: number): Promise<void> {
+    const timer = setTimeout(() => this.call.cancel(), timeoutMs)
+    this.call.write({ part: { $case: 'begin', value: begin } })
+    await this.#reached('accepted').finally(() => clearTimeout(timer))
+  }
+
+  async send(parts: AsyncIterable<Buffer>, signal: AbortSignal): Promise<void> {
+    const failed = new AbortController()
+    await untilAborted(this.#reached('wanted'), signal)
+    const unpacked = this.#reached('unpacked')
+    unpacked.catch((error: unknown) => failed.abort(error))
+    const either = AbortSignal.any([signal, failed.signal])
+    await this.#sendAll(parts[Symbol.asyncIterator](), either)
+    this.call.end()
+    await untilAborted(unpacked, signal)
+    this.forget()
+  }
+
+  cancel(): void {
+    this.forget()
+    this.call.cancel()
+  }
+
+  async #sendAll(parts: AsyncIterator<Buffer>, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const { done, value } = await untilAborted(parts.next(), signal)
+      if (done) return
+      for (let at = 0; at < value.length; at += partBytes) await this.#write(value.subarray(at, at + partBytes), signal)
+    }
+  }
+
+  /** Resolves when the next part can be written. */
+  async #write(data: Buffer, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.call.write({ part: { $case: 'data', value: data } })) return
+    const end = new AbortController()
+    try {
+      await untilAborted(once(this.call, 'drain', { signal: end.signal }), signal)
+    } finally {
+      end.abort()
+    }
+  }
+
+  /** Waits for the next state of the upload. @throws {BerthError} the agent's error, `host_offline`, `agent_timeout` */
+  async #reached(state: State): Promise<void> {
+    const step = 'receive archive'
+    let message
+    try {
+      message = await this.#states.next()
+    } catch (error) {
+      throw fromServiceError(error, { step, left: true })
+    }
+    if (message.done || message.value.state?.$case !== state)
+      throw new BerthError('internal', 'agent_error', `the host has not answered "${step}" as expected`)
+  }
+}
