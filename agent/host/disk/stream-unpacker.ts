@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { untilAborted } from '../../../shared/async/until-aborted.js'
 import { startPerl } from './copy-tree.js'
 
 /** A program that unpacks an archive from its standard input. `ended` rejects with a CommandError if it fails. */
@@ -22,11 +23,9 @@ export interface UnpackerOrder {
 export function startUnpacker({ target, hostIdBase }: UnpackerOrder, command: readonly string[]): StreamUnpacker {
   const { child, ended } = startPerl('unpack-tree', ['-', target, String(hostIdBase), ...command])
   const { stdin } = child
-  let isOver = false
-  const over = ended.then(
-    () => void (isOver = true),
-    () => void (isOver = true),
-  )
+  const over = new AbortController()
+  const stop = (): void => over.abort()
+  ended.then(stop, stop)
   stdin.on('error', () => undefined) // the program has ended: `ended` has its result
   child.stdout.resume()
   return {
@@ -34,23 +33,27 @@ export function startUnpacker({ target, hostIdBase }: UnpackerOrder, command: re
     kill: () => void child.kill('SIGKILL'),
     end: () => void stdin.end(),
     write: async (data) => {
-      if (isOver || stdin.destroyed || stdin.write(data)) return
-      await Promise.race([once(stdin, 'drain').catch(() => undefined), over])
+      if (over.signal.aborted || stdin.destroyed || stdin.write(data)) return
+      await once(stdin, 'drain', { signal: over.signal }).catch(() => undefined) // removes its listeners
     },
   }
 }
 
-/** Passes an archive to a program. Data that follows the end of the archive is read and ignored. */
+/**
+ * Passes an archive to a program. Data that follows the end of the archive is read and ignored. Rejects as soon as the
+ * program fails.
+ */
 export async function feed(
   program: StreamUnpacker,
   head: Buffer,
   rest: Pick<AsyncIterator<Buffer>, 'next'>,
 ): Promise<void> {
-  const failed = program.ended.then(() => new Promise<never>(() => undefined)) // rejects if the program fails
-  failed.catch(() => undefined)
+  const failed = new AbortController()
+  program.ended.catch((error: unknown) => failed.abort(error))
   for (let data = head; ;) {
     await program.write(data)
-    const next = await Promise.race([rest.next(), failed])
+    // A race with a promise that lives as long as the program would keep every part in memory.
+    const next = await untilAborted(rest.next(), failed.signal)
     if (next.done) break
     data = next.value
   }
