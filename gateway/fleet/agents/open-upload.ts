@@ -1,5 +1,4 @@
 import { Metadata, type ClientDuplexStream } from '@grpc/grpc-js'
-import { once } from 'node:events'
 import type {
   ReceiveArchiveBegin,
   ReceiveArchiveRequest,
@@ -58,9 +57,20 @@ class GrpcUpload implements ArchiveUpload {
   }
 
   async begin(begin: ReceiveArchiveBegin, timeoutMs: number): Promise<void> {
-    const timer = setTimeout(() => this.call.cancel(), timeoutMs)
-    this.call.write({ part: { $case: 'begin', value: begin } })
-    await this.#reached('accepted').finally(() => clearTimeout(timer))
+    let isLate = false
+    const timer = setTimeout(() => {
+      isLate = true
+      this.call.cancel()
+    }, timeoutMs)
+    try {
+      this.call.write({ part: { $case: 'begin', value: begin } })
+      await this.#reached('accepted')
+    } catch (error) {
+      if (isLate) throw new BerthError('timeout', 'agent_timeout', 'the host does not answer', { cause: error })
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   async send(parts: AsyncIterable<Buffer>, signal: AbortSignal): Promise<void> {
@@ -88,16 +98,14 @@ class GrpcUpload implements ArchiveUpload {
     }
   }
 
-  /** Resolves when the next part can be written. */
+  /**
+   * Resolves when the next part can be written. It does not listen for errors of the call: the next state of the upload
+   * has them in a form for clients, and aborts the signal.
+   */
   async #write(data: Buffer, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.call.write({ part: { $case: 'data', value: data } })) return
-    const end = new AbortController()
-    try {
-      await untilAborted(once(this.call, 'drain', { signal: end.signal }), signal)
-    } finally {
-      end.abort()
-    }
+    await untilAborted(new Promise<void>((resolve) => void this.call.once('drain', () => resolve())), signal)
   }
 
   /** Waits for the next state of the upload. @throws {BerthError} the agent's error, `host_offline`, `agent_timeout` */
