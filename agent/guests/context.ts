@@ -49,6 +49,12 @@ export interface GuestImports {
    * when aborted
    */
   copy(id: string, volume: string, step: ImportStep): Promise<void>
+  /**
+   * Makes the copied files the disk of the guest. The sender of an archive learns that all files were received only
+   * after `keep` has made the disk durable.
+   * @throws {BerthError} `import_interrupted` if the sender of the archive has disconnected; the error of `keep`
+   */
+  complete(id: string, keep: () => Promise<void>): Promise<void>
 }
 
 export interface ImportStep extends Pick<StepContext<unknown>, 'report' | 'signal'> {

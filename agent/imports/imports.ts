@@ -163,6 +163,13 @@ export class Imports implements GuestImports {
     await adaptNetwork(target)
   }
 
+  async complete(...[id, keep]: Parameters<GuestImports['complete']>): Promise<void> {
+    if (this.store.find(id)) return keep()
+    const upload = this.uploads.find(id)
+    if (!upload) throw interrupted()
+    await upload.complete(keep)
+  }
+
   /** An archive whose sender is no longer connected cannot be received again, for example after a restart. */
   async #receive(...[id, target, step]: Parameters<GuestImports['copy']>): Promise<void> {
     const upload = this.uploads.find(id)

@@ -13,7 +13,8 @@ export interface Receiving {
 }
 
 /**
- * Unpacks an archive while it is received, and reports the received bytes.
+ * Unpacks an archive while it is received, and reports the received bytes. The upload then still waits for
+ * `Upload.complete`.
  * @throws {BerthError} `import_interrupted`, `disk_too_small`, `image_invalid`; the signal's reason when aborted
  */
 export async function receiveArchive({ upload, unpack, diskBytes, step }: Receiving): Promise<void> {
@@ -30,7 +31,6 @@ export async function receiveArchive({ upload, unpack, diskBytes, step }: Receiv
     upload.fail(error)
     throw error
   }
-  upload.finish()
 }
 
 async function* counted(

@@ -16,7 +16,7 @@ export interface UploadOrder {
 export class Upload {
   /** Resolves when the creation of the guest needs the archive. Rejects if the upload fails before. */
   readonly wanted: Promise<void>
-  /** Resolves when all files are on the disk of the guest. Rejects if the upload fails. */
+  /** Resolves when all files are on the disk of the guest, and the disk is durable. Rejects if the upload fails. */
   readonly unpacked: Promise<void>
   readonly #end = new AbortController()
   #want = (): void => undefined
@@ -42,7 +42,20 @@ export class Upload {
     return this.order.parts
   }
 
-  finish(): void {
+  /**
+   * Resolves `unpacked` when `keep` has made the disk durable. Does not call `keep` if the upload has failed before.
+   * Rejects if the upload fails meanwhile, because its sender then does not expect a guest.
+   * @throws {BerthError} the error with which the upload has failed; the error of `keep`
+   */
+  async complete(keep: () => Promise<void>): Promise<void> {
+    try {
+      this.signal.throwIfAborted()
+      await keep()
+      this.signal.throwIfAborted()
+    } catch (error) {
+      this.fail(error)
+      throw error
+    }
     this.#finish()
   }
 

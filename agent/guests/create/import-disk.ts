@@ -21,9 +21,12 @@ export async function importDisk(
   if (await volumes.discardNext(uuid)) await awaitSettled(context, uuid, signal)
   await volumes.prepare(uuid, { empty: true }, volumeLimitOf(machines, record))
   const volume = volumes.nextPathOf(uuid)
-  const { report } = step
+  const report: typeof step.report = (...progress) => step.report(...progress)
   const diskBytes = record.spec.limits.diskGb * gib
-  await step.yieldWhile(imports.copy(input.importId!, volume, { report: report.bind(step), signal, diskBytes })) // other operations may run during the copy
-  await machines.driverOf(record).adopt(machines.of(record), {}, { volume, keepsIdentity: true })
-  await volumes.exchange(uuid)
+  const id = input.importId!
+  await step.yieldWhile(imports.copy(id, volume, { report, signal, diskBytes })) // other operations may run meanwhile
+  await imports.complete(id, async () => {
+    await machines.driverOf(record).adopt(machines.of(record), {}, { volume, keepsIdentity: true })
+    await volumes.exchange(uuid)
+  })
 }
