@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { WaitBudget } from '../../../shared/async/wait-budget.js'
 import { waitFor } from '../../../test/support/wait.js'
 import { feed, type StreamUnpacker } from './stream-unpacker.js'
 
@@ -8,8 +9,12 @@ import { feed, type StreamUnpacker } from './stream-unpacker.js'
 class FakeProgram implements StreamUnpacker {
   readonly lengths: number[] = []
   isEnded = false
+  finish: () => void = () => undefined
   fail: (error: Error) => void = () => undefined
-  readonly ended = new Promise<void>((_resolve, reject) => (this.fail = reject))
+  readonly ended = new Promise<void>((resolve, reject) => {
+    this.finish = resolve
+    this.fail = reject
+  })
 
   async write(data: Buffer): Promise<void> {
     this.lengths.push(data.length)
@@ -17,6 +22,7 @@ class FakeProgram implements StreamUnpacker {
 
   end(): void {
     this.isEnded = true
+    this.finish()
   }
 
   kill(): void {
@@ -25,20 +31,35 @@ class FakeProgram implements StreamUnpacker {
 }
 
 describe('feeding an archive to a program', () => {
+  const budget = new WaitBudget(600_000, () => new Error('too slow'))
+
   it('passes all parts in their order, and ends the input', async () => {
     const program = new FakeProgram()
     const rest = [Buffer.alloc(2), Buffer.alloc(3)][Symbol.iterator]()
-    await feed(program, Buffer.alloc(1), { next: async () => rest.next() })
+    await feed(program, Buffer.alloc(1), { next: async () => rest.next() }, budget)
     expect(program.lengths).to.deep.equal([1, 2, 3])
     expect(program.isEnded).to.equal(true)
   })
 
   it('rejects while it waits for the next part if the program fails', async () => {
     const program = new FakeProgram()
-    const fed = feed(program, Buffer.alloc(1), { next: () => new Promise(() => undefined) })
+    const fed = feed(program, Buffer.alloc(1), { next: () => new Promise(() => undefined) }, budget)
     program.fail(new Error('damaged'))
     expect(await fed.catch((error: Error) => error.message)).to.equal('damaged')
     expect(program.isEnded).to.equal(false)
+  })
+
+  it('rejects if the program takes no data for too long, or does not end', async () => {
+    const program = new FakeProgram()
+    program.write = () => new Promise(() => undefined)
+    const short = (): WaitBudget => new WaitBudget(1, () => new Error('too slow'))
+    const rest = { next: async () => ({ done: true as const, value: undefined }) }
+    const stalled = feed(program, Buffer.alloc(1), rest, short())
+    expect(await stalled.catch((error: Error) => error.message)).to.equal('too slow')
+    const endless = new FakeProgram()
+    endless.end = () => undefined
+    const fed = feed(endless, Buffer.alloc(1), rest, short())
+    expect(await fed.catch((error: Error) => error.message)).to.equal('too slow')
   })
 
   it('keeps no part in memory after the program has taken it', async () => {
@@ -56,7 +77,7 @@ describe('feeding an archive to a program', () => {
       parts.push(new WeakRef(value))
       return { done: false, value }
     }
-    const fed = feed(program, Buffer.alloc(1), { next })
+    const fed = feed(program, Buffer.alloc(1), { next }, budget)
     // The last parts can still be referenced by the pending calls.
     await waitFor(
       () => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { untilAborted } from '../../../shared/async/until-aborted.js'
+import type { WaitBudget } from '../../../shared/async/wait-budget.js'
 import { startPerl } from './copy-tree.js'
 
 /** A program that unpacks an archive from its standard input. `ended` rejects with a CommandError if it fails. */
@@ -40,22 +41,25 @@ export function startUnpacker({ target, hostIdBase }: UnpackerOrder, command: re
 }
 
 /**
- * Passes an archive to a program. Data that follows the end of the archive is read and ignored. Rejects as soon as the
- * program fails.
+ * Passes an archive to a program, and waits for its end. Data that follows the end of the archive is read and ignored.
+ * Rejects as soon as the program fails.
+ * @param budget limits the time for which the program is awaited; the wait for the archive does not count
  */
 export async function feed(
   program: StreamUnpacker,
   head: Buffer,
   rest: Pick<AsyncIterator<Buffer>, 'next'>,
+  budget: Pick<WaitBudget, 'wait'>,
 ): Promise<void> {
   const failed = new AbortController()
   program.ended.catch((error: unknown) => failed.abort(error))
   for (let data = head; ;) {
-    await program.write(data)
+    await budget.wait(program.write(data))
     // A race with a promise that lives as long as the program would keep every part in memory.
     const next = await untilAborted(rest.next(), failed.signal)
     if (next.done) break
     data = next.value
   }
   program.end()
+  await budget.wait(program.ended)
 }

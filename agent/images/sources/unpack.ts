@@ -1,11 +1,18 @@
 import { open, rm } from 'node:fs/promises'
+import { WaitBudget } from '../../../shared/async/wait-budget.js'
 import { BerthError } from '../../../shared/errors.js'
 import { deviceFiles, planUntar } from '../../host/disk/plan-tar.js'
 import { CommandError, runPerl } from '../../host/process/process.js'
 import { feed, startUnpacker } from '../../host/disk/stream-unpacker.js'
 import { takeOnlyFile, unwrapExport } from './container-export.js'
 
+/** Time in ms for unpacking. While an archive is received, only the time counts for which the unpacker is awaited. */
 const timeoutMs = 30 * 60_000
+/**
+ * Processor time in seconds of each program. It also limits how much an archive can write that contains a file many
+ * times: the disk limit does not, because each copy replaces the one before.
+ */
+const processorSeconds = 1800
 
 /** Memory limit of each program in bytes. xz -9 and zstd need a tenth of this limit, but a file could request 4 GiB. */
 const memoryBytes = 1024 ** 3
@@ -72,8 +79,7 @@ export async function unpackStream(
   const stop = (): void => void program.kill()
   signal.addEventListener('abort', stop, { once: true })
   try {
-    await feed(program, head, { next: () => iterator.next() })
-    await program.ended
+    await feed(program, head, { next: () => iterator.next() }, new WaitBudget(timeoutMs, tooExpensive))
   } catch (error) {
     signal.throwIfAborted()
     throw error instanceof CommandError ? unpackError(error) : error
@@ -119,7 +125,7 @@ async function runUnpacker(
 }
 
 const zipMagic = '504b0304'
-const bounded = ['prlimit', `--data=${memoryBytes}`]
+const bounded = ['prlimit', `--data=${memoryBytes}`, `--cpu=${processorSeconds}`]
 
 /**
  * Returns the command of unzip, which preserves owners and special modes if the archive contains them. unzip needs the
@@ -153,7 +159,14 @@ async function readMagic(archive: string): Promise<string> {
   }
 }
 
-function unpackError(cause: CommandError): BerthError {
+/** Exit code of `unpack-tree` if its program was killed, for example because of too much processor time. */
+const killedCode = 128 + 9
+/** Message of tar about a decompressor that was killed. */
+const childKilled = /Child died with signal 9/
+
+/** Converts the failure of tar or unzip to the error for users. */
+export function unpackError(cause: CommandError): BerthError {
+  if (cause.code === killedCode || childKilled.test(cause.stderr)) return tooExpensive(cause)
   if (/Disk quota exceeded|No space left on device|disk full/.test(cause.stderr))
     return new BerthError('exhausted', 'image_too_large', 'the archive needs more space than an image can have', {
       cause,
@@ -164,6 +177,10 @@ function unpackError(cause: CommandError): BerthError {
       cause,
     )
   return invalidArchive('it is damaged, or its format is not supported', cause)
+}
+
+function tooExpensive(cause?: unknown): BerthError {
+  return invalidArchive('it needs too much time or memory', cause)
 }
 
 function invalidArchive(why: string, cause?: unknown): BerthError {
