@@ -1,13 +1,23 @@
 import type { Readable } from 'node:stream'
 import { BerthError } from '../../../../shared/errors.js'
 
-/** Minimum speed of clients: in `windowMs` of waiting for the client, at least `bytes` must arrive. */
+/** Minimum speed of clients. Only the time counts for which the gateway waits for the client. */
 export interface MinimumSpeed {
   readonly windowMs: number
+  /** Bytes that must arrive in each `windowMs`. */
   readonly bytes: number
+  /** Time in ms after which the average since the beginning must be at least `averageBytes` per second. */
+  readonly averageAfterMs: number
+  readonly averageBytes: number
 }
 
-export const minimumSpeed: MinimumSpeed = { windowMs: 60_000, bytes: 256 * 1024 }
+const kib = 1024
+export const minimumSpeed: MinimumSpeed = {
+  windowMs: 60_000,
+  bytes: 256 * kib,
+  averageAfterMs: 300_000,
+  averageBytes: 64 * kib,
+}
 
 /** The first bytes of an archive, which contain its manifest. */
 const headBytes = 256 * 1024
@@ -18,6 +28,7 @@ export class ArchiveBody {
   readonly #gone = new AbortController()
   #head: Buffer = Buffer.alloc(0)
   #received = 0
+  #waitedMs = 0
   /** Time in ms spent on waiting for the client since the window began, and bytes that arrived meanwhile. */
   #window = { waitedMs: 0, bytes: 0 }
 
@@ -68,21 +79,33 @@ export class ArchiveBody {
     const { done, value } = await this.#unlessSlow(this.#parts.next())
     if (done) return undefined
     this.#received += value.length
-    this.#window.waitedMs += performance.now() - startMs
+    this.#waitedMs += performance.now() - startMs
     this.#window.bytes += value.length
+    this.#checkAverage()
     return value
+  }
+
+  /** @throws {BerthError} `request_timeout` */
+  #checkAverage(): void {
+    const { averageAfterMs, averageBytes } = this.speed
+    if (this.#waitedMs < averageAfterMs || this.#received >= (this.#waitedMs / 1000) * averageBytes) return
+    throw tooSlow(`it must send at least ${averageBytes} bytes per second on average`)
   }
 
   /** Waits for the client. @throws {BerthError} `request_timeout` if the client is too slow */
   async #unlessSlow<T>(next: Promise<T>): Promise<T> {
     next.catch(() => undefined) // it can fail after the timeout
+    const { windowMs, bytes: least } = this.speed
     for (;;) {
-      const { waitedMs, bytes } = this.#window
-      const result = await withTimeout(next, Math.max(0, this.speed.windowMs - waitedMs)).catch(() => {
+      const startMs = performance.now()
+      const leftMs = Math.max(0, windowMs - this.#window.waitedMs)
+      const result = await withTimeout(next, leftMs).catch(() => {
         throw brokenOff()
       })
+      this.#window.waitedMs += performance.now() - startMs
       if (result !== isLate) return result
-      if (bytes < this.speed.bytes) throw tooSlow(this.speed)
+      if (this.#window.bytes < least)
+        throw tooSlow(`it must send at least ${least} bytes in ${windowMs / 1000} seconds`)
       this.#window = { waitedMs: 0, bytes: 0 }
     }
   }
@@ -100,10 +123,6 @@ function brokenOff(): BerthError {
   return new BerthError('invalid', 'invalid_body', 'the connection ended before the complete archive was received')
 }
 
-function tooSlow({ windowMs, bytes }: MinimumSpeed): BerthError {
-  return new BerthError(
-    'invalid',
-    'request_timeout',
-    `the client was too slow: it must send at least ${bytes} bytes in ${windowMs / 1000} seconds`,
-  )
+function tooSlow(rule: string): BerthError {
+  return new BerthError('invalid', 'request_timeout', `the client was too slow: ${rule}`)
 }

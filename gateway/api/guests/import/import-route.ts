@@ -1,5 +1,4 @@
 import { Type, type Static } from 'typebox'
-import { conflict } from '../../../../shared/errors.js'
 import { limits } from '../../../../shared/guest-rules.js'
 import { trimmed } from '../../../http/normalize.js'
 import { route, type Answer, type Route } from '../../../http/route.js'
@@ -9,6 +8,7 @@ import { CreatedSchema, type CreationParts } from '../create/creations.js'
 import { statusOf } from '../../../fleet/guest-status.js'
 import { integerWithin, vcpuBounds } from '../setting-schemas.js'
 import { importArchive, type ImportedContainer } from './import-archive.js'
+import { ImportSlots } from './import-slots.js'
 
 const { host_id, owner_id } = CreateBodySchema.properties
 
@@ -45,11 +45,8 @@ const ImportedSchema = Type.Object(
   { title: 'ImportedContainer' },
 )
 
-/** Maximum number of archives that a gateway receives at the same time. */
-const mostImports = 8
-
 export function importRoute(parts: CreationParts): Route {
-  let running = 0
+  const slots = new ImportSlots()
   return route({
     method: 'POST',
     path: '/containers/import',
@@ -69,23 +66,14 @@ export function importRoute(parts: CreationParts): Route {
       ...['resource_exhausted', ...placementErrors, 'not_found', 'agent_outdated', 'unsupported', 'invalid_state'],
       ...['host_offline', 'agent_timeout'],
     ],
-    handle: async (context) => {
-      if (running >= mostImports)
-        throw conflict(
-          'resource_exhausted',
-          `at most ${mostImports} archives can be imported at the same time: wait for the end of another import`,
-        )
-      running++
-      try {
+    handle: (context) =>
+      slots.run(context.caller.root, async () => {
         const imported = await importArchive(parts, context)
         const { guest, hostId, receivedBytes } = imported
         const detail = `id ${guest.id}, host ${hostId}, task ${context.operationId}, ${receivedBytes} bytes`
         context.audit({ target: guest.name, detail, containerUuid: guest.uuid })
         return answerOf(imported, context.operationId)
-      } finally {
-        running--
-      }
-    },
+      }),
   })
 }
 
