@@ -8,10 +8,10 @@ import type { RequestContext } from '../../../http/route.js'
 import { chooseHost } from '../../host-choice.js'
 import type { CreationParts } from '../create/creations.js'
 import { planInitialSettings } from '../create/initial-settings.js'
-import { checkName } from '../create/plan-create.js'
 import { ArchiveBody } from './archive-body.js'
-import { portNotes, withoutRefusedDevices } from './import-notes.js'
+import { portNotes } from './import-notes.js'
 import type { ImportQuery } from './import-route.js'
+import { planImportSpec, type PlannedImport } from './plan-import-spec.js'
 
 const gib = 1024 ** 3
 /** Interval in ms between checks that the caller still may create containers. */
@@ -41,7 +41,7 @@ export async function importArchive(parts: CreationParts, context: Context): Pro
 async function create(parts: CreationParts, context: Context, body: ArchiveBody): Promise<ImportedContainer> {
   const { caller, query, operationId } = context
   const planned = await plan(parts.fleet, context, await body.head())
-  const { spec, notes } = withoutRefusedDevices(caller, planned.spec, planned.notes)
+  const { spec, notes } = planned
   const bytes = Number(context.headers['content-length'] ?? 0)
   refuseTooLong(bytes, spec.limits?.diskGb ?? 0)
   const { owner_id } = query
@@ -79,19 +79,17 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
 }
 
 /** Reads the manifest at a host, and plans the container. @throws {BerthError} `image_invalid`, `invalid_field` */
-async function plan(fleet: Fleet, { query }: Context, head: Buffer) {
+async function plan(fleet: Fleet, { query, caller }: Context, head: Buffer): Promise<PlannedImport> {
   const host = findReader(fleet, query.host_id)
   requireFeature(host, 'import-archive')
-  const { name, spec, notes } = await fleet.agent(host.id).archives.describeArchive({
+  const described = await fleet.agent(host.id).archives.describeArchive({
     head,
     name: query.name ?? '',
     vcpuMilli: Math.round((query.vcpu ?? 0) * 1000),
     ramMb: query.ram_mb ?? 0,
     diskGb: query.disk_gb ?? 0,
   })
-  checkName(name)
-  if (!spec) throw new BerthError('internal', 'agent_error', 'the answer of the host does not describe the archive')
-  return { name, spec: { ...spec, start: query.start ?? false }, notes }
+  return planImportSpec(described, query, caller)
 }
 
 /** Returns the named host, or any host that can read archives. */
