@@ -16,6 +16,8 @@ import { AgentConsoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
 import { createConsoleService } from '../rpc/console-service.js'
 import { Fences } from '../rpc/fences.js'
+import type { ArchiveReader } from '../imports/contract.js'
+import { createDescribeArchive } from '../imports/describe-archive.js'
 import { createArchiveService, createArchiveStreamService } from '../rpc/archive-service.js'
 import { createExportService } from '../rpc/export-service.js'
 import { createGuestSettingsService } from '../rpc/guest-settings-service.js'
@@ -125,7 +127,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   })
   const keepMs = config.consoles.keep_seconds * 1000
   const consoles = new AgentConsoles({ context: domain.context, connections: host.consoles, keepMs })
-  const { swap, packages } = host
+  const { archives, swap, packages } = host
   const diagnosis = new ConnectionDiagnosis(domain.context, host)
   const refuse = (): void => refuseUpgrade(domain.context.store)
   const upgrade = {
@@ -133,7 +135,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
     refuse,
     readAuthority: (fingerprint: string) => findAuthority(tls.identity(), fingerprint),
   }
-  const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
+  const parts = { archives, describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
   const services = servicesOf(domain, parts)
   const fences = new Fences(domain.changes.db)
   closers.add(await serve({ listen: config.listen, identityDir, tls, fences }, services))
@@ -238,6 +240,7 @@ async function startSampling(
 }
 
 interface ServiceParts {
+  readonly archives: ArchiveReader
   readonly describe: () => HostDescription
   readonly metrics: MetricsFeed
   readonly history: UsageHistory
@@ -249,15 +252,15 @@ interface ServiceParts {
 
 function servicesOf(
   domain: Domain,
-  { describe, metrics, history, swap, consoles, diagnosis, upgrade }: ServiceParts,
+  { archives, describe, metrics, history, swap, consoles, diagnosis, upgrade }: ServiceParts,
 ): AgentServices {
   const { abuse, arrivals, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
   const { log } = context
   return {
     moves: createMoveService({ arrivals, context, changes, startGate: domain.startGate, log }),
     transfers: createTransferService({ context, ...arrivals, readPool: capacity.readDisk, log }),
-    archives: createArchiveService({ imports: domain.imports, log }),
-    archiveStreams: createArchiveStreamService({ imports: domain.imports, log }),
+    archives: createArchiveService({ describeArchive: createDescribeArchive(archives), log }),
+    archiveStreams: createArchiveStreamService({ uploads: domain.imports.uploads, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
     exports: createExportService({ exports: domain.exports, log }),

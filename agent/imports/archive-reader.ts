@@ -7,10 +7,16 @@ import type { ArchiveReader } from './contract.js'
 import { importTooSmall } from './import-errors.js'
 import { readManifest } from './read-manifest.js'
 
+/** Time in ms for reading a manifest. The gateway waits for it, and the client of the gateway. */
+const manifestTimeoutMs = 5000
+
 /** Reads archives in the sandbox of unpacked archives. */
 export function openArchiveReader({ lxc, storage }: Pick<AgentConfig, 'lxc' | 'storage'>): ArchiveReader {
   return {
-    readManifest: (head) => readManifest(head, { directory: storage.pool, hostIdBase: planFreeUserIds(lxc) }),
+    readManifest: (head, signal) => {
+      const sandbox = { directory: storage.pool, hostIdBase: planFreeUserIds(lxc), timeoutMs: manifestTimeoutMs }
+      return readManifest(head, sandbox, signal)
+    },
     unpack: async (parts, target, signal) => {
       const order = { target, hostIdBase: planFreeUserIds(lxc), keepsUserAttributes: true }
       try {

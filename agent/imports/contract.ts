@@ -73,9 +73,10 @@ export interface ForeignContainer {
 export interface ArchiveReader {
   /**
    * Reads the manifest at the beginning of an archive. Undefined: the archive is not an export of Berth.
-   * @throws {BerthError} `image_invalid` if the manifest is damaged, or has an unknown version
+   * @throws {BerthError} `image_invalid` if the manifest is damaged, or has an unknown version; the signal's reason
+   * when aborted
    */
-  readManifest(head: Buffer): Promise<ExportManifest | undefined>
+  readManifest(head: Buffer, signal: AbortSignal): Promise<ExportManifest | undefined>
   /**
    * Unpacks an archive into an empty volume with a size limit, and adapts it as an imported system.
    * @throws {BerthError} `image_invalid`, `disk_too_small`; the error of `parts`; the signal's reason when aborted

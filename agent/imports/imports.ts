@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { DescribeArchiveRequest, DescribeArchiveResponse } from '../../proto/gen/berth/agent/v1/archive.js'
 import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { copyTree } from '../host/disk/copy-tree.js'
 import { CommandError, run } from '../host/process/process.js'
@@ -15,7 +14,6 @@ import type { PoolCapacity } from '../storage/pool.js'
 import type { ArchiveReader, ForeignMapping, ImportRequest } from './contract.js'
 import { importTooSmall as tooSmall } from './import-errors.js'
 import { ImportStore, type ImportSource } from './import-store.js'
-import { planArchive } from './plan-archive.js'
 import { planGuest, type GuestPlan } from './plan-import.js'
 import { readContainer } from './read-container.js'
 import type { ManifestSandbox } from './read-manifest.js'
@@ -81,11 +79,6 @@ export class Imports implements GuestImports {
       hasAddress: (address) => succeeds(() => ports.checkHostIp(address)),
     })
     return { ...plan, usedBytes, source: { path, isArchive, ...(foreign.ids && { ids: foreign.ids }) } }
-  }
-
-  /** Plans the guest of an archive that a gateway will send. @throws {BerthError} like `planArchive` */
-  async describeArchive(request: DescribeArchiveRequest): Promise<DescribeArchiveResponse> {
-    return planArchive(await this.parts.archives.readManifest(request.head), request)
   }
 
   /**

@@ -1,21 +1,28 @@
-import type { ServerDuplexStream } from '@grpc/grpc-js'
+import type { ServerDuplexStream, ServerUnaryCall } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import type {
   ArchiveServiceServer,
   ArchiveStreamServiceServer,
+  DescribeArchiveRequest,
+  DescribeArchiveResponse,
   ReceiveArchiveRequest,
   ReceiveArchiveResponse,
 } from '../../proto/gen/berth/agent/v1/archive.js'
-import { invalidField, toBerthError } from '../../shared/errors.js'
+import { BerthError, invalidField, toBerthError } from '../../shared/errors.js'
 import { toServiceError } from '../../shared/grpc-errors.js'
 import { untilAborted } from '../../shared/async/until-aborted.js'
 import { parseUuid } from '../guests/create/parse-create.js'
-import type { Imports } from '../imports/imports.js'
-import { interrupted } from '../imports/uploads.js'
+import type { DescribeArchive } from '../imports/describe-archive.js'
+import { interrupted, type Uploads } from '../imports/uploads.js'
 import { unary } from './unary.js'
 
 export interface ArchiveServiceParts {
-  readonly imports: Pick<Imports, 'describeArchive' | 'uploads'>
+  readonly describeArchive: DescribeArchive
+  readonly log: Logger
+}
+
+export interface ArchiveStreamServiceParts {
+  readonly uploads: Uploads
   readonly log: Logger
 }
 
@@ -26,19 +33,33 @@ type State = NonNullable<ReceiveArchiveResponse['state']>
 /** Maximum duration of an import in ms. */
 const longestMs = 24 * 3_600_000
 
-export function createArchiveService({ imports, log }: ArchiveServiceParts): ArchiveServiceServer {
-  return { describeArchive: unary(log, 'describe archive', (request) => imports.describeArchive(request)) }
+export function createArchiveService({ describeArchive, log }: ArchiveServiceParts): ArchiveServiceServer {
+  return {
+    describeArchive: (call, callback) =>
+      unary<DescribeArchiveRequest, DescribeArchiveResponse>(log, 'describe archive', (request) =>
+        describeArchive(request, cancellationOf(call)),
+      )(call, callback),
+  }
+}
+
+/** Returns a signal that is aborted when the gateway cancels the call, or disconnects. */
+function cancellationOf(call: Pick<ServerUnaryCall<unknown, unknown>, 'cancelled' | 'on'>): AbortSignal {
+  const canceled = new AbortController()
+  const abort = (): void => canceled.abort(new BerthError('conflict', 'canceled', 'the call was canceled'))
+  if (call.cancelled) abort()
+  call.on('cancelled', abort)
+  return canceled.signal
 }
 
 /** Receives archives. If the call ends too early, the creation of the guest is undone. */
-export function createArchiveStreamService({ imports, log }: ArchiveServiceParts): ArchiveStreamServiceServer {
+export function createArchiveStreamService({ uploads, log }: ArchiveStreamServiceParts): ArchiveStreamServiceServer {
   return {
     receiveArchive: (call) => {
       const gone = new AbortController()
       const end = (): void => gone.abort(interrupted())
       const timer = setTimeout(end, longestMs)
       for (const event of ['cancelled', 'close', 'error'] as const) call.on(event, end)
-      serve(imports, call, gone.signal)
+      serve(uploads, call, gone.signal)
         .catch((error: unknown) => {
           const known = toBerthError(error, 'the archive could not be imported: see the log of the agent')
           if (known.kind === 'internal') log.error({ err: error }, 'an import failed')
@@ -49,10 +70,10 @@ export function createArchiveStreamService({ imports, log }: ArchiveServiceParts
   }
 }
 
-async function serve(imports: ArchiveServiceParts['imports'], call: Call, signal: AbortSignal): Promise<void> {
+async function serve(uploads: Uploads, call: Call, signal: AbortSignal): Promise<void> {
   const messages = call.iterator({ destroyOnReturn: false }) as Messages
   const { id, bytes } = await readBegin(messages, signal)
-  const upload = imports.uploads.open({ id, bytes, parts: dataOf(messages, signal) })
+  const upload = uploads.open({ id, bytes, parts: dataOf(messages, signal) })
   const end = (): void => upload.fail(signal.reason)
   signal.addEventListener('abort', end, { once: true })
   try {
@@ -64,7 +85,7 @@ async function serve(imports: ArchiveServiceParts['imports'], call: Call, signal
     call.end()
   } finally {
     signal.removeEventListener('abort', end)
-    imports.uploads.close(upload)
+    uploads.close(upload)
   }
 }
 
