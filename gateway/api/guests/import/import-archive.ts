@@ -9,6 +9,7 @@ import { chooseHost } from '../../host-choice.js'
 import type { CreationParts } from '../create/creations.js'
 import { planInitialSettings } from '../create/initial-settings.js'
 import { ArchiveBody } from './archive-body.js'
+import { CallerCheck } from './caller-check.js'
 import { portNotes } from './import-notes.js'
 import type { ImportQuery } from './import-route.js'
 import { planImportSpec, type PlannedImport } from './plan-import-spec.js'
@@ -143,10 +144,10 @@ class HostUpload {
 
 /** Sends the archive. Ends if the client disconnects, or if the caller may no longer create containers. */
 async function sendChecked(upload: HostUpload, body: ArchiveBody, { recheck }: Context): Promise<void> {
-  const refused = new AbortController()
-  const timer = setInterval(() => void recheck().catch((error: unknown) => refused.abort(error)), recheckMs)
+  const check = new CallerCheck(recheck)
+  const timer = setInterval(() => void check.run(), recheckMs)
   try {
-    await upload.send(body.parts(), AbortSignal.any([body.signal, refused.signal]))
+    await upload.send(body.parts(), AbortSignal.any([body.signal, check.signal]))
   } finally {
     clearInterval(timer)
   }
