@@ -18,7 +18,11 @@ export interface InitialSettingParts {
 }
 
 /** Owner, firewall and backup schedule of a new container. */
-export interface InitialSettings extends Pick<GuestCreationRequest, 'settings' | 'prepare'> {
+export interface InitialSettings extends Pick<GuestCreationRequest, 'settings'> {
+  /** Gives the container to its owner. Call it before the creation is queued. Absent: the container has no owner. */
+  readonly prepare?: (guest: NewGuestIds) => Promise<void>
+  /** Undoes `prepare`, for a container that was not created. Absent if `prepare` is absent. */
+  readonly revert?: (guest: NewGuestIds) => Promise<void>
   /** Records the container at the target of its backups. Call it when the creation is queued. */
   readonly note: (guest: NewGuestIds) => Promise<void>
   /** Text for the audit log. Empty: the request contains none of these settings. */
@@ -46,7 +50,10 @@ export async function planInitialSettings(
   const targetId = backupSchedule?.target?.id
   return {
     ...((firewall ?? backupSchedule) && { settings: { firewall, backupSchedule } }),
-    ...(owner && { prepare: (guest) => assign(parts, { caller, owner, guest }) }),
+    ...(owner && {
+      prepare: (guest) => assign(parts, { caller, owner, guest }),
+      revert: async ({ uuid }) => void (await parts.subUsers.update(caller, owner.id, { removedUuids: [uuid] })),
+    }),
     note: async ({ id, uuid, name }) => {
       if (targetId !== undefined) await parts.targets.note(targetId, { id, uuid, name })
     },

@@ -12,6 +12,7 @@ import { ArchiveBody } from './archive-body.js'
 import { CallerCheck } from './caller-check.js'
 import { portNotes } from './import-notes.js'
 import type { ImportQuery } from './import-route.js'
+import { OwnerAssignment } from './owner-assignment.js'
 import { planImportSpec, type PlannedImport } from './plan-import-spec.js'
 
 const gib = 1024 ** 3
@@ -47,6 +48,7 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
   refuseTooLong(bytes, spec.limits?.diskGb ?? 0)
   const { owner_id } = query
   const initial = await planInitialSettings(parts, owner_id === undefined ? {} : { owner_id }, caller)
+  const owner = new OwnerAssignment({ initial, view: parts.fleet.view, log: context.log })
   const upload = new HostUpload(parts.fleet, { id: operationId, bytes })
   try {
     const creation = await parts.fleet.createGuest({
@@ -57,8 +59,8 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
       ...(query.host_id !== undefined && { hostId: query.host_id }),
       isFromArchive: true,
       prepare: async (guest) => {
-        await initial.prepare?.(guest)
-        await upload.open(guest.hostId)
+        await upload.open(guest.hostId) // first, because it fails more often
+        await owner.assign(guest)
       },
     })
     const guest = guestOf(creation)
@@ -75,6 +77,7 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
     upload.cancel()
     context.audit({ target: planned.name, detail: `ended after ${body.receivedBytes} bytes` })
     await parts.fleet.ended({ hostId: upload.hostId, operationId }, upload.hostId === '' ? 0 : undoMs)
+    await owner.revert()
     throw body.signal.aborted ? toBerthError(body.signal.reason, 'the import failed') : error
   }
 }
