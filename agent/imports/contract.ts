@@ -37,6 +37,8 @@ export interface ForeignMapping {
   readonly hostPort: number
   readonly containerPort: number
   readonly length: number
+  /** Valid description of the mapping. Absent: none. */
+  readonly description?: string
 }
 
 export interface ForeignRates {

@@ -41,6 +41,17 @@ describe('the container in an export', () => {
     expect(notes).to.deep.equal([{ part: 'port mappings', reason: '1 of them are not valid' }])
   })
 
+  it('has the descriptions of port mappings that are valid', () => {
+    const port = { ...mapping, host_port: 2000, host_port_end: 2000, container_port: 80, container_port_end: 80 }
+    const { mappings } = plan({
+      port_mappings: [
+        { ...port, description: 'web' },
+        { ...port, description: 'two\nlines' },
+      ],
+    })
+    expect(mappings.map(({ description }) => description)).to.deep.equal(['web', undefined])
+  })
+
   it('has the valid tags, and notes about invalid tags, the firewall and the text note of the guest', () => {
     expect(plan({ tags: ['b', 'a'] })).to.deep.include({ tags: ['a', 'b'] })
     const { tags, notes } = plan({ tags: ['A B'], note: 'x', firewall: { ...guest.firewall, enabled: true } })

@@ -1,3 +1,4 @@
+import { isDescription } from '../../shared/guest-rules.js'
 import { parseTags } from '../../shared/label-rules.js'
 import type { ExportManifest } from '../exports/manifest.js'
 import type { ForeignContainer, ForeignMapping, ImportNote } from './contract.js'
@@ -46,7 +47,8 @@ function planMapping(mapping: ExportedGuest['port_mappings'][number]): ForeignMa
   const { protocol, host_ip: hostIp, host_port: hostPort, container_port: containerPort } = mapping
   const length = mapping.host_port_end - hostPort + 1
   if (length < 1 || mapping.container_port_end - containerPort + 1 !== length) return undefined
-  return { protocol, hostIp, hostPort, containerPort, length }
+  const description = isDescription(mapping.description) ? mapping.description : ''
+  return { protocol, hostIp, hostPort, containerPort, length, ...(description !== '' && { description }) }
 }
 
 function notesOf(guest: ExportedGuest, tags: readonly string[] | undefined): ImportNote[] {

@@ -93,6 +93,23 @@ describe('the planned guest for an imported container', () => {
     expect(notes).to.deep.equal([])
   })
 
+  it('keeps the descriptions of mappings', () => {
+    const { spec } = plan({ mappings: [{ ...range, description: 'web' }] })
+    expect(spec.portMappings.map(({ description }) => description)).to.deep.equal(['web', 'ssh'])
+  })
+
+  it('has at most 1000 mappings, one of which is for SSH', () => {
+    const many = (first: number) =>
+      Array.from({ length: 1000 }, (_, index) => ({ ...range, length: 1, containerPort: first + index }))
+    const without = plan({ mappings: many(1000) })
+    expect(without.spec.portMappings).to.have.length(1000)
+    expect(without.spec.portMappings.at(-1)).to.include({ containerPort: 22, hostPort: 0 })
+    expect(without.notes.map(({ part }) => part)).to.deep.equal(['port mappings'])
+    const withSsh = plan({ mappings: many(20) })
+    expect(withSsh.spec.portMappings).to.have.length(1000)
+    expect(withSsh.notes).to.deep.equal([])
+  })
+
   it('gets other host ports if the container’s ports are in use, on all addresses if the host lacks the container’s address', () => {
     const mapping = { ...range, hostIp: '198.51.100.1' }
     const { spec, notes } = plan({ mappings: [mapping] }, {}, { isFree: () => false })

@@ -147,11 +147,16 @@ type WireMapping = GuestSpec['portMappings'][number]
 
 /** Plans the mappings. Adds a mapping for SSH if the container has none. Replaces host ports in use by free ports. */
 function planMappings(foreign: ForeignContainer, facts: ImportFacts, notes: ImportNote[]): WireMapping[] {
-  const all = foreign.mappings.slice(0, ranges.portMappings.max)
+  const { max } = ranges.portMappings
+  const first = foreign.mappings.slice(0, max)
+  const hasSsh = first.some(({ protocol, containerPort }) => protocol === 'tcp' && containerPort === sshPort)
+  const all = hasSsh ? first : first.slice(0, max - 1)
   if (all.length < foreign.mappings.length)
-    notes.push({ part: 'port mappings', reason: `a guest can have at most ${all.length}: the others are left out` })
+    notes.push({
+      part: 'port mappings',
+      reason: `a guest can have at most ${max}, and one of them must be for SSH: the last ones are left out`,
+    })
   const mappings = all.map((mapping) => planMapping(mapping, facts, notes))
-  const hasSsh = all.some(({ protocol, containerPort }) => protocol === 'tcp' && containerPort === sshPort)
   return hasSsh ? mappings : [...mappings, { ...noMapping, containerPort: sshPort, description: 'ssh' }]
 }
 
@@ -166,7 +171,7 @@ const noMapping: WireMapping = {
 }
 
 function planMapping(foreign: ForeignMapping, facts: ImportFacts, notes: ImportNote[]): WireMapping {
-  const { protocol, containerPort, length } = foreign
+  const { protocol, containerPort, length, description = '' } = foreign
   const hostIp = foreign.hostIp === '' || facts.hasAddress(foreign.hostIp) ? foreign.hostIp : ''
   const part = `${protocol} port ${describe(foreign.hostPort, length)}`
   if (hostIp !== foreign.hostIp)
@@ -185,6 +190,7 @@ function planMapping(foreign: ForeignMapping, facts: ImportFacts, notes: ImportN
   return {
     ...noMapping,
     protocol,
+    description,
     hostIp,
     containerPort,
     hostPort,
