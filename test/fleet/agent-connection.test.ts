@@ -18,7 +18,7 @@ import { fromServiceError, toRefusal } from '../../shared/grpc-errors.js'
 import { createTestPki, type TestPki } from '../support/gateway/pki.js'
 import { freePort } from '../support/ports.js'
 import { createOrder, createRequest } from '../support/host/agent-calls.js'
-import { RogueAgent } from '../support/attacks/rogue-agent.js'
+import { RogueAgent, type RogueOptions } from '../support/attacks/rogue-agent.js'
 import { codeOf } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
@@ -32,11 +32,12 @@ describe('connections to agents', () => {
   /** Connections from the proxy to the agent. A paused connection passes on no data. */
   const passed: Socket[] = []
   let asked = 0
+  const uploads: Parameters<NonNullable<RogueOptions['onArchive']>>[0][] = []
 
   before(async () => {
     pki = await createTestPki()
     const { identityDir } = await pki.enrol(hostId)
-    agent = await RogueAgent.start(identityDir, { onCall: onCreate })
+    agent = await RogueAgent.start(identityDir, { onCall: onCreate, onArchive: (call) => void uploads.push(call) })
     const [host = '', port] = agent.address.split(':')
     proxy = createServer((socket) => {
       dialled.push(socket)
@@ -108,6 +109,28 @@ describe('connections to agents', () => {
       )
     })
   }
+
+  it('continue an upload that waits for its agent after the gateway has replaced the connection', async () => {
+    const port = Number(agent.address.split(':')[1])
+    const connection = await open(port, { silenceMs: 6000 })
+    const opening = clientOn(connection, 60_000).receiveArchive({ id: 'upload', bytes: 0 })
+    await waitFor(() => uploads.length > 0, { what: 'the call to arrive' })
+    const [call] = uploads
+    call!.write({ state: { $case: 'accepted', value: {} } })
+    const upload = await opening
+    connection.close()
+    await delay(3000) // more than a third of `silenceMs`, after which the connection is pinged
+    call!.write({ state: { $case: 'wanted', value: {} } })
+    call!.resume().once('end', () => {
+      call!.write({ state: { $case: 'unpacked', value: {} } })
+      call!.end()
+    })
+    const part = Buffer.from('part')
+    const archive = (async function* () {
+      yield part
+    })()
+    expect(await codeOf(upload.send(archive, new AbortController().signal))).to.equal('ok')
+  })
 
   describe('during a call', () => {
     let port: number

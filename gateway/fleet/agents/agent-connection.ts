@@ -20,6 +20,7 @@ import type { KeyedCertificate } from '../../pki/authority.js'
 import { openConsole } from '../console-stream.js'
 import type { ConsoleListener, ConsoleStream } from '../agent-contract.js'
 import type { HostState } from '../host-state.js'
+import { LingeringChannel, type EndingCall } from './lingering-channel.js'
 
 /** Maximum message size, to protect the gateway's memory. A guest with a thousand port mappings needs much less. */
 const maxMessageBytes = 1024 * 1024
@@ -81,6 +82,8 @@ export interface AgentConnection {
   readonly moves: InstanceType<typeof MoveServiceClient>
   readonly certificates: InstanceType<typeof CertificateServiceClient>
   readonly watch: InstanceType<typeof WatchServiceClient>
+  /** Keeps the separate connection for archives open until the call has ended, even if `close` is called before. */
+  holdArchives(call: EndingCall): void
   openConsole(listener: ConsoleListener): ConsoleStream
   /** The agent's certificate. `undefined` before the connection is established. */
   peer(): CertificateIdentity | undefined
@@ -123,6 +126,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     'grpc.client_idle_timeout_ms': separateIdleMs,
   })
   const bulk: ClientOptions = { channelOverride: exports.getChannel() }
+  const archives = new LingeringChannel(() => exports.close())
   const tls = { ...splitHostPort(target.address), servername: identityDnsName(identity), secureContext }
   return {
     target,
@@ -133,6 +137,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
     settings: new GuestSettingsServiceClient('', channelCredentials, shared),
     routing,
     exports,
+    holdArchives: (call) => archives.hold(call),
     openConsole: (listener) => openConsole({ options: { ...tls, checkServerIdentity }, check }, listener),
     images: new ImageServiceClient('', channelCredentials, shared),
     imports: new ImportServiceClient('', channelCredentials, shared),
@@ -147,7 +152,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
       closed = true
       base.close()
       routing.close()
-      exports.close()
+      archives.close()
     },
   }
 }

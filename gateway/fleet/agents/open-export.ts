@@ -7,7 +7,7 @@ import type { AgentConnection } from './agent-connection.js'
 import type { AgentLink } from './agent-link.js'
 
 export interface OpenExportParts {
-  readonly connection: Pick<AgentConnection, 'exports'>
+  readonly connection: Pick<AgentConnection, 'exports' | 'holdArchives'>
   readonly link: Pick<AgentLink, 'whileOnline'>
   /** Time in ms for the agent to take the snapshot. */
   readonly timeoutMs: number
@@ -25,6 +25,7 @@ export async function openExport(
   request: ExportGuestRequest,
 ): Promise<Readable> {
   const call = connection.exports.exportGuest(request, new Metadata())
+  connection.holdArchives(call) // the export continues if the gateway replaces its connection to the host
   const online = link.whileOnline(() => call.cancel())
   const end = (): void => {
     online()

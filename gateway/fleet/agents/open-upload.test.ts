@@ -41,7 +41,7 @@ class FakeCall extends Duplex {
 }
 
 function partsOf(call: FakeCall, timeoutMs = 600_000): OpenUploadParts {
-  const connection = { archiveStreams: { receiveArchive: () => call } }
+  const connection = { archiveStreams: { receiveArchive: () => call }, holdArchives: () => undefined }
   return { connection, link: { whileOnline: () => () => undefined }, timeoutMs } as unknown as OpenUploadParts
 }
 

@@ -12,7 +12,7 @@ import type { AgentConnection } from './agent-connection.js'
 import type { AgentLink } from './agent-link.js'
 
 export interface OpenUploadParts {
-  readonly connection: Pick<AgentConnection, 'archiveStreams'>
+  readonly connection: Pick<AgentConnection, 'archiveStreams' | 'holdArchives'>
   readonly link: Pick<AgentLink, 'whileOnline'>
   /** Time in ms for the agent to accept the upload. */
   readonly timeoutMs: number
@@ -32,6 +32,7 @@ export async function openUpload(
   begin: ReceiveArchiveBegin,
 ): Promise<ArchiveUpload> {
   const call = connection.archiveStreams.receiveArchive(new Metadata())
+  connection.holdArchives(call) // the upload continues if the gateway replaces its connection to the host
   const upload = new GrpcUpload(
     call,
     link.whileOnline(() => call.cancel()),

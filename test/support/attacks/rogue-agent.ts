@@ -5,6 +5,10 @@ import type { Socket } from 'node:net'
 import { bind, type BoundServer } from '../../../agent/rpc/server.js'
 import { createServerCredentials, type AgentTls } from '../../../agent/rpc/tls.js'
 import { unary } from '../../../agent/rpc/unary.js'
+import {
+  ArchiveStreamServiceService,
+  type ArchiveStreamServiceServer,
+} from '../../../proto/gen/berth/agent/v1/archive.js'
 import { GuestServiceService } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { Operation, OperationServiceService } from '../../../proto/gen/berth/agent/v1/operation.js'
 import {
@@ -27,6 +31,8 @@ export interface RogueOptions {
   readonly onGetOperation?: (id: string) => Operation | Promise<Operation>
   /** Address to listen at, as host:port. By default a free port of 127.0.0.1. */
   readonly listen?: string
+  /** Receives the calls that send archives. */
+  readonly onArchive?: ArchiveStreamServiceServer['receiveArchive']
   /** Receives console connections. If absent, the agent acts like an earlier version without consoles. */
   readonly onConsole?: (socket: Socket) => void
 }
@@ -58,7 +64,8 @@ export class RogueAgent {
           operation: await onGetOperation(id),
         })),
       })
-    const { onConsole } = options
+    const { onArchive, onConsole } = options
+    if (onArchive) server.addService(ArchiveStreamServiceService, { receiveArchive: onArchive })
     const consoles = onConsole && { serve: onConsole, close: () => undefined }
     const bound = await bind(server, options.listen ?? '127.0.0.1:0', tls, consoles ? { consoles } : {})
     return new RogueAgent(server, bound, tls)
