@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
 import { BerthTerminal, startBerth, type ExitResult, type RunningCommand } from '../support/cli/berth.js'
+import { exportedArchive, exportedFiles } from '../support/guests/exported-archive.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
@@ -80,6 +81,33 @@ describe('the command line', () => {
       expect(code, err).to.equal(0)
       expect(err).to.contain('create web1: done')
       expect((await json('guest', 'get', 'web1')).ram_mb).to.equal(64)
+    })
+
+    it('imports a guest from a file or from the standard input, and waits for its task', async () => {
+      const file = join(home, 'imported.tar.gz')
+      await writeFile(file, exportedArchive('cli-file'))
+      const fromFile = await berth('guest', 'import', file, '--vcpu', '0.1')
+      expect(fromFile.code, fromFile.err).to.equal(0)
+      expect(fromFile.err).to.contain('create cli-file: done')
+      const flags = ['--name', 'cli-pipe', '--ram', '64m', '--vcpu', '0.1']
+      // The input must be a string, so the archive passes through another program.
+      const run = `"${process.execPath}" "${resolve('dist/cli/main.js')}" guest import - ${flags.join(' ')}`
+      const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+      await promisify(execFile)('bash', ['-c', `cat "${file}" | ${run}`], { env })
+      expect(await json('guest', 'get', 'cli-pipe')).to.include({ ram_mb: 64, template: 'imported' })
+    })
+
+    it('fails if the archive to import is missing or refused, and creates no guest', async () => {
+      const missing = await berth('guest', 'import', join(home, 'no-such-file'))
+      expect([missing.code, missing.err]).to.satisfy(
+        ([code, text]: [number, string]) => code === 2 && text.includes('ENOENT'),
+      )
+      const file = join(home, 'refused.tar.gz')
+      await writeFile(file, exportedFiles)
+      const refused = await berth('guest', 'import', file, '--name', 'cli-refused')
+      expect(refused.code, refused.err).to.equal(2)
+      expect(refused.err).to.contain('(image_invalid)')
+      expect((await berth('guest', 'get', 'cli-refused')).code).to.equal(3)
     })
 
     it('prints a list as a table, JSON, YAML, CSV or only ids, and with chosen columns', async () => {

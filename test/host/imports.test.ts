@@ -12,9 +12,12 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
+import { request } from 'node:http'
 import { join } from 'node:path'
+import { tarEntry } from '../../agent/exports/archive-head.js'
 import { startBerth, type ExitResult } from '../support/cli/berth.js'
 import { fillBusyboxTree } from '../support/guests/busybox-image.js'
+import { tarSymlink } from '../support/guests/exported-archive.js'
 import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
 
@@ -41,11 +44,12 @@ describe('berth-agent import', () => {
 
   after(() => lab.close())
 
-  /** Runs a program in a guest. */
-  const run = (guest: string, ...command: string[]): Promise<ExitResult> => {
+  const berth = (...args: string[]): Promise<ExitResult> => {
     const env = { HOME: lab.directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey }
-    return startBerth(['run', guest, '--', ...command], env).ended
+    return startBerth(args, env).ended
   }
+  /** Runs a program in a guest. */
+  const run = (guest: string, ...command: string[]): Promise<ExitResult> => berth('run', guest, '--', ...command)
 
   it('prints the plan for a container of LXD and changes nothing with --dry-run', () => {
     const { code, out, err } = importLxd('--dry-run')
@@ -140,8 +144,7 @@ describe('berth-agent import', () => {
     it('creates a guest with the same files, owners, attributes and settings from the archive', async () => {
       const from = await volumeOf('old1')
       execFileSync('sh', ['-c', hostileFiles], { cwd: join(from, 'srv') })
-      const env = { HOME: lab.directory, BERTH_URL: lab.gateway.url, BERTH_KEY: lab.gateway.adminKey }
-      const exported = await startBerth(['guest', 'export', 'old1', '-f', archive], env).ended
+      const exported = await berth('guest', 'export', 'old1', '-f', archive)
       expect(exported.code, `${exported.err}${lab.host.logTail()}`).to.equal(0)
       await snapshotGone()
       const names = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' }).split('\n')
@@ -155,6 +158,75 @@ describe('berth-agent import', () => {
       const to = await volumeOf('again')
       expect(describeFiles(join(to, 'srv'))).to.equal(describeFiles(join(from, 'srv')))
       expect(describeFiles(join(to, 'srv'))).to.contain('cap_net_raw=ep')
+    })
+
+    describe('through the API', () => {
+      const volumes = (): string[] => readdirSync(join(lab.host.instance.pool, 'guests')).sort()
+      /** Resolves when a failed creation has left neither a guest nor a volume. */
+      const gone = (name: string, before: string[]): Promise<unknown> =>
+        waitFor(
+          async () =>
+            (await lab.gateway.request('GET', `/containers/${name}`)).status === 404 &&
+            volumes().join() === before.join(),
+          { what: () => `the creation of ${name} is undone\n${lab.host.logTail()}` },
+        )
+
+      it('creates a guest with the same files, limits and ports from the archive', async () => {
+        const imported = await berth('guest', 'import', archive, '--name', 'viaapi', '--start')
+        expect(imported.code, `${imported.err}${lab.host.logTail()}`).to.equal(0)
+        await lab.running('viaapi')
+        const guest = (await lab.send('GET', '/containers/viaapi')).data
+        expect(guest).to.include({ ram_mb: 256, disk_gb: 3, template: 'imported' })
+        const mappings = guest.port_mappings as { container_port: number; host_port: number }[]
+        expect(mappings.map(({ container_port: port }) => port)).to.include.members([22, 80])
+        // The first guest still has the host port of the archive.
+        expect(mappings.find(({ container_port: port }) => port === 80)?.host_port).not.to.equal(20_080)
+        const [from, to] = [await volumeOf('old1'), await volumeOf('viaapi')]
+        expect(describeFiles(join(to, 'srv'))).to.equal(describeFiles(join(from, 'srv')))
+        const files = await run('viaapi', 'cat', '/srv/data', '/etc/hostname')
+        expect(files.out, files.err).to.equal('contentviaapi\n')
+      })
+
+      it('leaves nothing if the agent is killed while it receives the archive', async () => {
+        const large = join(lab.directory, 'large.tar.zst')
+        const exported = await berth('guest', 'export', 'large', '-f', large)
+        expect(exported.code, exported.err).to.equal(0)
+        const before = volumes()
+        const headers = { 'x-api-key': lab.gateway.adminKey, 'content-type': 'application/x-tar' }
+        const url = `${lab.gateway.url}/api/v1/containers/import?name=killed`
+        const client = request(url, { method: 'POST', headers, agent: false }).on('error', () => undefined)
+        client.on('response', (response) => void response.resume())
+        client.write(readFileSync(large).subarray(0, 20_000_000)) // the rest is never sent
+        const isReceiving = async (): Promise<boolean> => {
+          const { data } = await lab.send('GET', '/tasks?status=running')
+          return (data as { stage: string }[]).some(({ stage }) => /^received \d{7,} bytes$/.test(stage))
+        }
+        await waitFor(isReceiving, { what: () => `the archive arrives\n${lab.host.logTail()}` })
+        expect(volumes()).to.have.length.above(before.length)
+        await lab.host.kill()
+        lab.host.start()
+        await lab.online()
+        await gone('killed', before)
+        client.destroy()
+      })
+
+      it('refuses an archive with entries that lead out of it, and leaves nothing', async () => {
+        const manifest = execFileSync('tar', ['-x', '-O', '-f', archive, 'berth-export.json'])
+        const planted = Buffer.from('planted')
+        const hostile = join(lab.directory, 'hostile.tar')
+        const paths = ['rootfs/out/planted', `${'../'.repeat(12)}${lab.directory.slice(1)}/planted`]
+        const entries = [
+          tarEntry('berth-export.json', manifest, new Date(0)),
+          tarSymlink('rootfs/out', lab.directory),
+          ...paths.map((path) => tarEntry(path, planted, new Date(0))),
+        ]
+        writeFileSync(hostile, Buffer.concat([...entries, Buffer.alloc(1024)]))
+        const before = volumes()
+        const { code, err } = await berth('guest', 'import', hostile, '--name', 'hostile')
+        expect([code, err.includes('(image_invalid)')], err).to.deep.equal([2, true])
+        await gone('hostile', before)
+        expect(existsSync(join(lab.directory, 'planted'))).to.equal(false)
+      })
     })
 
     it('refuses a second export of the guest until the first client disconnects and the snapshot is deleted', async () => {

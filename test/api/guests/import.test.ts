@@ -3,43 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { request as httpRequest, type ClientRequest } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { tarEntry } from '../../../agent/exports/archive-head.js'
-import { makeManifest } from '../../../agent/exports/manifest.js'
-import { manifestName } from '../../../agent/images/sources/container-export.js'
-import { documentDefaults, type GuestRecord } from '../../../agent/guests/record/record.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
-import { stoppedGuest } from '../../support/guests/inserted-guest.js'
+import {
+  archiveHead as headOf,
+  exportedArchive as archiveOf,
+  exportedFiles as files,
+  exportedManifest as manifest,
+} from '../../support/guests/exported-archive.js'
 import { waitFor } from '../../support/wait.js'
-
-const files = gzipSync(tarEntry('rootfs/etc/passwd', Buffer.from('root:x:0:0::/:/bin/sh\n'), new Date(0)))
-const record = {
-  ...documentDefaults,
-  ...stoppedGuest,
-  devices: ['tun'],
-  labels: { tags: ['web'], note: '', deleteProtected: false },
-  statusReason: '',
-  revision: 1,
-} as unknown as GuestRecord
-const manifest = makeManifest(record, { nowMs: 0, includeLabels: true })
-const mapping = {
-  protocol: 'tcp' as const,
-  host_ip: '',
-  host_port: 20_080,
-  host_port_end: 20_080,
-  container_port: 80,
-  container_port_end: 80,
-  description: 'web',
-}
-
-/** Returns the beginning of an archive, which contains a manifest. */
-function headOf(content: unknown): Buffer {
-  const text = typeof content === 'string' ? content : JSON.stringify(content)
-  return gzipSync(tarEntry(manifestName, Buffer.from(text), new Date(0)))
-}
-
-function archiveOf(name: string): Buffer {
-  const guest = { ...manifest.guest, name, port_mappings: [mapping] }
-  return Buffer.concat([headOf({ ...manifest, guest }), files])
-}
 
 describe('POST /containers/import', () => {
   let gateway: TestGateway
@@ -75,6 +46,7 @@ describe('POST /containers/import', () => {
       })
       const { data } = (await gateway.request('GET', `/containers/${name}`)).body
       expect(data).to.deep.include({ name, ram_mb: ram, template: 'imported', tags: ['web'], devices: ['tun'] })
+      expect(data.port_mappings.map(({ description }: { description: string }) => description)).to.include('web')
     }
     const { data: logs } = (await gateway.request('GET', '/audit-logs?action=container.import')).body
     const length = archiveOf('one').length
@@ -123,12 +95,19 @@ describe('POST /containers/import', () => {
   describe('with a client that has sent a part', () => {
     const received = (): number => Math.max(0, ...gateway.fleet.agents.get('host-a')!.host.archives.received.values())
     let client: ClientRequest
+    let key: string
+    let keys = 0
+    const begin = (name: string): ClientRequest => {
+      const headers = { 'x-api-key': key, 'content-type': 'application/x-tar' }
+      const url = `${gateway.url}/api/v1/containers/import?host_id=host-a`
+      const begun = httpRequest(url, { method: 'POST', headers, agent: false }).on('error', () => undefined)
+      begun.write(Buffer.concat([headOf({ ...manifest, guest: { ...manifest.guest, name } }), filler]))
+      return begun
+    }
     beforeEach(async () => {
       gateway.fleet.agents.get('host-a')!.host.archives.received.clear()
-      const headers = { 'x-api-key': gateway.adminKey, 'content-type': 'application/x-tar' }
-      const url = `${gateway.url}/api/v1/containers/import?host_id=host-a`
-      client = httpRequest(url, { method: 'POST', headers, agent: false }).on('error', () => undefined)
-      client.write(Buffer.concat([headOf({ ...manifest, guest: { ...manifest.guest, name: 'part' } }), filler]))
+      key = await gateway.makeKey({ scopes: ['*'], name: `sender-${keys++}` }) // its earlier imports have ended
+      client = begin('part')
       await waitFor(() => received() > 0, { what: 'the archive to arrive' })
     })
     afterEach(async () => {
@@ -152,6 +131,20 @@ describe('POST /containers/import', () => {
         },
         { what: 'the audit entry' },
       )
+    })
+
+    it('refuses a third archive of the same caller', async () => {
+      const second = begin('second')
+      await waitFor(async () => (await gateway.request('GET', '/containers/second')).status === 200, {
+        what: 'the second import to begin',
+      })
+      const { status, body } = await send(archiveOf('third'), '', { key })
+      expect([status, body.code]).to.deep.equal([409, 'resource_exhausted'])
+      expect(body.message).to.contain('you can import at most 2 archives')
+      second.destroy()
+      await waitFor(async () => (await gateway.request('GET', '/containers/second')).status === 404, {
+        what: 'the second creation to be undone',
+      })
     })
 
     it('undoes the creation when the agent restarts', async () => {
