@@ -40,10 +40,10 @@ async function* counted(
 ): AsyncGenerator<Buffer> {
   const iterator = parts[Symbol.asyncIterator]()
   for (;;) {
-    const { done, value } = await untilAborted(iterator.next(), signal)
-    if (done) return
-    count(value)
-    yield value
+    const part = await untilAborted(iterator.next(), signal)
+    if (part.done) return
+    count(part.value)
+    yield part.value
   }
 }
 

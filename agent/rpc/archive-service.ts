@@ -110,6 +110,6 @@ async function* dataOf(messages: Messages, signal: AbortSignal): AsyncGenerator<
 }
 
 async function nextOf(messages: Messages, signal: AbortSignal): Promise<ReceiveArchiveRequest | undefined> {
-  const { done, value } = await untilAborted(messages.next(), signal)
-  return done ? undefined : value
+  const message = await untilAborted(messages.next(), signal)
+  return message.done ? undefined : message.value
 }

@@ -69,9 +69,9 @@ export async function unpackStream(
   const iterator = parts[Symbol.asyncIterator]()
   let head = Buffer.alloc(0)
   while (head.length < magicBytes) {
-    const { done, value } = await iterator.next()
-    if (done) throw invalidArchive('it is too short')
-    head = Buffer.concat([head, value])
+    const part = await iterator.next()
+    if (part.done) throw invalidArchive('it is too short')
+    head = Buffer.concat([head, part.value])
   }
   const magic = head.toString('hex', 0, magicBytes)
   if (magic.startsWith(zipMagic)) throw invalidArchive('zip archives cannot be received')

@@ -14,7 +14,7 @@ function connectionOf(outcome: number | string): AgentConnection {
     else for (const data of ['', outcome]) call.write({ data: Buffer.from(data) })
     return call.on('error', () => undefined)
   }
-  return { exports: { exportGuest } } as unknown as AgentConnection
+  return { exports: { exportGuest }, holdArchives: () => undefined } as unknown as AgentConnection
 }
 
 const failure = (code: number) => Object.assign(new Error('lost'), { code, details: 'lost', metadata: undefined })

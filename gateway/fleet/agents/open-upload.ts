@@ -93,8 +93,9 @@ class GrpcUpload implements ArchiveUpload {
 
   async #sendAll(parts: AsyncIterator<Buffer>, signal: AbortSignal): Promise<void> {
     for (;;) {
-      const { done, value } = await untilAborted(parts.next(), signal)
-      if (done) return
+      const part = await untilAborted(parts.next(), signal)
+      if (part.done) return
+      const { value } = part
       for (let at = 0; at < value.length; at += partBytes) await this.#write(value.subarray(at, at + partBytes), signal)
     }
   }

@@ -46,7 +46,8 @@ describe('POST /containers/import', () => {
       })
       const { data } = (await gateway.request('GET', `/containers/${name}`)).body
       expect(data).to.deep.include({ name, ram_mb: ram, template: 'imported', tags: ['web'], devices: ['tun'] })
-      expect(data.port_mappings.map(({ description }: { description: string }) => description)).to.include('web')
+      const mappings = data.port_mappings as { description: string }[]
+      expect(mappings.map(({ description }) => description)).to.include('web')
     }
     const { data: logs } = (await gateway.request('GET', '/audit-logs?action=container.import')).body
     const length = archiveOf('one').length

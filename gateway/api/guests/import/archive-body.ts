@@ -19,7 +19,7 @@ export const minimumSpeed: MinimumSpeed = {
   averageBytes: 64 * kib,
 }
 
-/** The first bytes of an archive, which contain its manifest. */
+/** Number of first bytes of an archive that contain its manifest. */
 const headBytes = 256 * 1024
 
 /** The archive in the body of a request. It is read as fast as the host takes it, and never stored as a whole. */
@@ -49,7 +49,7 @@ export class ArchiveBody {
     return this.#received
   }
 
-  /** Returns the first bytes of the archive. @throws {BerthError} `invalid_body`, `request_timeout` */
+  /** Returns at most `headBytes` bytes, the first of the archive. @throws {BerthError} `invalid_body`, `request_timeout` */
   async head(): Promise<Buffer> {
     const parts = [this.#head]
     for (let length = this.#head.length; length < headBytes;) {
@@ -59,7 +59,7 @@ export class ArchiveBody {
       length += part.length
     }
     this.#head = Buffer.concat(parts)
-    return this.#head
+    return this.#head.subarray(0, headBytes)
   }
 
   /** Returns the whole archive. Can be called once. @throws {BerthError} `invalid_body`, `request_timeout` */
@@ -76,8 +76,9 @@ export class ArchiveBody {
 
   async #next(): Promise<Buffer | undefined> {
     const startMs = performance.now()
-    const { done, value } = await this.#unlessSlow(this.#parts.next())
-    if (done) return undefined
+    const next = await this.#unlessSlow(this.#parts.next())
+    if (next.done) return undefined
+    const { value } = next
     this.#received += value.length
     this.#waitedMs += performance.now() - startMs
     this.#window.bytes += value.length

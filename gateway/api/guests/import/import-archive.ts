@@ -11,7 +11,7 @@ import { planInitialSettings } from '../create/initial-settings.js'
 import { ArchiveBody } from './archive-body.js'
 import { CallerCheck } from './caller-check.js'
 import { portNotes } from './import-notes.js'
-import type { ImportQuery } from './import-route.js'
+import type { ImportQuery } from './import-query.js'
 import { OwnerAssignment } from './owner-assignment.js'
 import { planImportSpec, type PlannedImport } from './plan-import-spec.js'
 

@@ -1,36 +1,11 @@
 import { Type, type Static } from 'typebox'
-import { limits } from '../../../../shared/guest-rules.js'
-import { trimmed } from '../../../http/normalize.js'
 import { route, type Answer, type Route } from '../../../http/route.js'
 import { placementErrors } from '../placement-row.js'
-import { CreateBodySchema } from '../create/create-body.js'
 import { CreatedSchema, type CreationParts } from '../create/creations.js'
 import { statusOf } from '../../../fleet/guest-status.js'
-import { integerWithin, vcpuBounds } from '../setting-schemas.js'
 import { importArchive, type ImportedContainer } from './import-archive.js'
+import { ImportQuerySchema } from './import-query.js'
 import { ImportSlots } from './import-slots.js'
-
-const { host_id, owner_id } = CreateBodySchema.properties
-
-const QuerySchema = Type.Object({
-  name: Type.Optional(
-    Type.String({ ...trimmed, maxLength: 63, description: 'Name of the container. Default: the name in the archive.' }),
-  ),
-  host_id,
-  owner_id,
-  vcpu: Type.Optional(
-    Type.Number({ ...vcpuBounds, description: 'Number of virtual CPUs. Default: the number in the archive.' }),
-  ),
-  ram_mb: integerWithin(limits.ramMb, 'Memory in MiB. Default: the size in the archive.'),
-  disk_gb: integerWithin(
-    limits.diskGb,
-    'Disk size in GiB. The archive must not be longer. Default: the size in the archive.',
-  ),
-  start: Type.Optional(
-    Type.Boolean({ description: '`true`: start the container after its creation. Default: `false`.' }),
-  ),
-})
-export type ImportQuery = Static<typeof QuerySchema>
 
 const { ssh_password: _kept, ...created } = CreatedSchema.properties
 
@@ -57,7 +32,7 @@ export function importRoute(parts: CreationParts): Route {
     tag: 'Containers',
     summary:
       'Creates a container from an archive of `GET /containers/{id}/export`. The archive is the body of the request, and is unpacked while it is received. Limits, tags, devices and port mappings are those in the archive. Host ports that are in use are replaced, see `notes`. The answer is sent when all files were received. Until then, the task `create` shows the received bytes. If the request fails or the client disconnects, the creation is undone. `Idempotency-Key` is ignored',
-    query: QuerySchema,
+    query: ImportQuerySchema,
     uploads: ['application/x-tar', 'application/octet-stream', 'application/gzip', 'application/zstd'],
     data: ImportedSchema,
     statuses: [202],

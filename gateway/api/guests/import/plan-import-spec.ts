@@ -9,7 +9,7 @@ import { checkPortMapping } from '../../../../shared/port-mapping-rules.js'
 import type { Principal } from '../../../access/principal.js'
 import { checkName } from '../create/plan-create.js'
 import { withoutRefusedDevices } from './import-notes.js'
-import type { ImportQuery } from './import-route.js'
+import type { ImportQuery } from './import-query.js'
 
 /** The container of an archive. */
 export interface PlannedImport {
