@@ -101,9 +101,15 @@ async function readBegin(messages: Messages, signal: AbortSignal): Promise<{ id:
   return { id: parseUuid('id', id), bytes }
 }
 
-/** Returns the parts of the archive. Rejects if the call ends too early. */
+/**
+ * Returns the parts of the archive. Rejects if the call ends too early. When a call of grpc-js 1.14.7 is canceled, its
+ * messages can end before the event `cancelled`, as if all had been received. Only the message `end` is reliable.
+ */
 async function* dataOf(messages: Messages, signal: AbortSignal): AsyncGenerator<Buffer> {
-  for (let message = await nextOf(messages, signal); message; message = await nextOf(messages, signal)) {
+  for (;;) {
+    const message = await nextOf(messages, signal)
+    if (!message) throw interrupted()
+    if (message.part?.$case === 'end') return
     if (message.part?.$case !== 'data') throw invalidField('data', 'data: must follow the first message')
     yield message.part.value
   }

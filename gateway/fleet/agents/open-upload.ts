@@ -81,7 +81,7 @@ class GrpcUpload implements ArchiveUpload {
     unpacked.catch((error: unknown) => failed.abort(error))
     const either = AbortSignal.any([signal, failed.signal])
     await this.#sendAll(parts[Symbol.asyncIterator](), either)
-    this.call.end()
+    this.call.end({ part: { $case: 'end', value: {} } })
     await untilAborted(unpacked, signal)
     this.forget()
   }
@@ -101,8 +101,8 @@ class GrpcUpload implements ArchiveUpload {
   }
 
   /**
-   * Resolves when the next part can be written. It does not listen for errors of the call: the next state of the upload
-   * has them in a form for clients, and aborts the signal.
+   * Resolves when the next part can be written. If the call fails, the wait for the next state of the upload rejects
+   * with an error for clients, and aborts the signal.
    */
   async #write(data: Buffer, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
