@@ -38,7 +38,8 @@ export interface GuestImports {
   isUpload(id: string): boolean
   /**
    * Records that the guest of an import is being created. Joins the caller's transaction.
-   * @throws {BerthError} `invalid_field` if no import with this id waits
+   * @throws {BerthError} `invalid_field` if the import does not wait; `import_interrupted` if the sender of an archive
+   * has disconnected
    */
   order(id: string): void
   /** Forgets an import, because the creation of its guest has ended. Joins the caller's transaction. */

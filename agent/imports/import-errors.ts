@@ -5,7 +5,7 @@ export function importTooSmall(cause?: Error): BerthError {
   return new BerthError(
     'conflict',
     'disk_too_small',
-    'the files of the imported container do not fit on the disk of the new guest: it needs a larger disk',
+    'the files do not fit on the disk of the new container: choose a larger disk',
     { cause },
   )
 }

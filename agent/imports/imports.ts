@@ -135,7 +135,9 @@ export class Imports implements GuestImports {
 
   order(id: string): void {
     if (this.isUpload(id)) return
-    if (this.store.find(id)?.state !== 'waiting')
+    const found = this.store.find(id)
+    if (!found) throw interrupted() // all other imports are in the journal
+    if (found.state !== 'waiting')
       throw invalidField('import_id', 'import_id: this host has no waiting import with this id')
     this.store.order(id)
   }

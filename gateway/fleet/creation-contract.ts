@@ -29,8 +29,8 @@ export interface GuestCreationRequest {
   /** Settings that the guest has from its first start on. */
   readonly settings?: Pick<CreateOrder, 'firewall' | 'backupSchedule'>
   /**
-   * Called when host, id and uuid of the guest are chosen, before the host gets the order. If the promise rejects, no guest
-   * is created. Repetitions of the request and attempts on other hosts call the function again.
+   * Called when host, id and uuid of the guest are chosen, before the host gets the order. If the promise rejects, no
+   * guest is created. Repetitions of the request and attempts on other hosts call the function again.
    */
   readonly prepare?: (guest: NewGuestIds & { readonly hostId: string }) => Promise<void>
   /** True if the disk is made from an archive that the gateway sends to the host. Default: false. */

@@ -57,7 +57,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly recheck: () => Promise<Principal>
   /** A uuid. All repetitions of a request with an Idempotency-Key have the same uuid. */
   readonly operationId: string
-  /** The body of a route with `uploads`, which was not read yet. */
+  /** The unread body of a request. Only handlers of routes with `uploads` may use it. */
   readonly upload?: Readable
   readonly log: Logger
   /**
@@ -127,7 +127,10 @@ export interface Route<
   readonly example?: Static<B>
   /** True if the body may be absent, or have any Content-Type. Default: a body is required. */
   readonly bodyOptional?: boolean
-  /** Content types of a body of any length that the handler reads. It must limit slow clients. Such a body may have no type. */
+  /**
+   * Content types of a body of any length, which the handler reads as a stream. The handler must limit slow clients. A
+   * body without a type is accepted, too.
+   */
   readonly uploads?: readonly string[]
   /** Schema of `data` in the answer. */
   readonly data?: D

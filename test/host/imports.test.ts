@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { request } from 'node:http'
@@ -226,6 +227,21 @@ describe('berth-agent import', () => {
         expect([code, err.includes('(image_invalid)')], err).to.deep.equal([2, true])
         await gone('hostile', before)
         expect(existsSync(join(lab.directory, 'planted'))).to.equal(false)
+      })
+
+      it('refuses a small archive whose files do not fit on the disk, and leaves nothing', async () => {
+        const tree = join(lab.directory, 'bomb')
+        const bomb = `${tree}.tar.zst`
+        mkdirSync(join(tree, 'rootfs'), { recursive: true })
+        writeFileSync(join(tree, 'rootfs/zeros'), '')
+        truncateSync(join(tree, 'rootfs/zeros'), 1_100_000_000)
+        execFileSync('tar', ['-x', '-f', archive, '-C', tree, 'berth-export.json'])
+        execFileSync('tar', ['--create', '--zstd', `--file=${bomb}`, '-C', tree, 'berth-export.json', 'rootfs'])
+        expect(statSync(bomb).size).to.be.below(1_000_000)
+        const before = volumes()
+        const { code, err } = await berth('guest', 'import', bomb, '--name', 'bomb', '--disk', '1g')
+        expect([code === 0, err.includes('(disk_too_small)')], err).to.deep.equal([false, true])
+        await gone('bomb', before)
       })
     })
 

@@ -80,7 +80,8 @@ export interface CreateParts {
 /**
  * Checks and accepts a request to create a guest.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`; the returned `reserve` throws `image_disabled`,
- * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
+ * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `import_interrupted`,
+ * `unsupported`
  */
 export async function acceptCreate(
   parts: CreateParts,

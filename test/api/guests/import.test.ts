@@ -26,6 +26,14 @@ describe('POST /containers/import', () => {
       headers: { 'content-type': options.type ?? 'application/x-tar' },
       ...(options.key !== undefined && { key: options.key }),
     })
+  /** Begins to send an archive that is never completed. */
+  const begin = (name: string, key: string): ClientRequest => {
+    const headers = { 'x-api-key': key, 'content-type': 'application/x-tar' }
+    const url = `${gateway.url}/api/v1/containers/import?host_id=host-a`
+    const begun = httpRequest(url, { method: 'POST', headers, agent: false }).on('error', () => undefined)
+    begun.write(Buffer.concat([headOf({ ...manifest, guest: { ...manifest.guest, name } }), filler]))
+    return begun
+  }
   const volumes = (): number => gateway.fleet.agents.get('host-a')!.host.volumes.size
 
   it('creates a container with limits, tags, devices and ports of the archive, and replaces ports in use', async () => {
@@ -93,22 +101,69 @@ describe('POST /containers/import', () => {
     expect([typed.status, typed.body.code]).to.deep.equal([415, 'unsupported_media_type'])
   })
 
+  describe('if the upload ends before the creation is ordered', () => {
+    let before: number
+    beforeEach(() => (before = volumes()))
+    afterEach(() => void (gateway.fleet.twist = (client) => client))
+
+    /** Calls a function when the host has accepted the upload of an archive. */
+    const onAccepted = (act: (importId: string) => void): void => {
+      gateway.fleet.twist = (client) => ({
+        ...client,
+        receiveArchive: async (begin) => {
+          const upload = await client.receiveArchive(begin)
+          act(begin.id)
+          return upload
+        },
+      })
+    }
+    const expectNothing = async (name: string): Promise<void> => {
+      const isGone = async (): Promise<boolean> =>
+        volumes() === before && (await gateway.request('GET', `/containers/${name}`)).status === 404
+      await waitFor(isGone, { what: 'the creation to be undone' })
+    }
+
+    it('asks the client to send the archive again, and leaves the name free', async () => {
+      const { uploads } = gateway.fleet.agents.get('host-a')!.domain.imports
+      onAccepted((id) => uploads.close(uploads.find(id)!))
+      const refused = await send(archiveOf('lost'))
+      expect([refused.status, refused.body.code], refused.text).to.deep.equal([409, 'import_interrupted'])
+      await expectNothing('lost')
+      gateway.fleet.twist = (client) => client
+      const again = await send(archiveOf('lost'))
+      expect(again.status, again.text).to.equal(202)
+    })
+
+    it('undoes the creation if the client has disconnected', async () => {
+      const key = await gateway.makeKey({ scopes: ['*'], name: 'leaver' })
+      let client: ClientRequest | undefined
+      let isAccepted = false
+      onAccepted(() => {
+        client!.destroy()
+        isAccepted = true
+      })
+      client = begin('early', key)
+      await waitFor(() => isAccepted, { what: 'the host to accept the archive' })
+      await waitFor(
+        async () => {
+          const { data } = (await gateway.request('GET', '/audit-logs?action=container.import&page_size=1')).body
+          return JSON.stringify(data).includes('early')
+        },
+        { what: 'the audit entry' },
+      )
+      await expectNothing('early')
+    })
+  })
+
   describe('with a client that has sent a part', () => {
     const received = (): number => Math.max(0, ...gateway.fleet.agents.get('host-a')!.host.archives.received.values())
     let client: ClientRequest
     let key: string
     let keys = 0
-    const begin = (name: string): ClientRequest => {
-      const headers = { 'x-api-key': key, 'content-type': 'application/x-tar' }
-      const url = `${gateway.url}/api/v1/containers/import?host_id=host-a`
-      const begun = httpRequest(url, { method: 'POST', headers, agent: false }).on('error', () => undefined)
-      begun.write(Buffer.concat([headOf({ ...manifest, guest: { ...manifest.guest, name } }), filler]))
-      return begun
-    }
     beforeEach(async () => {
       gateway.fleet.agents.get('host-a')!.host.archives.received.clear()
       key = await gateway.makeKey({ scopes: ['*'], name: `sender-${keys++}` }) // its earlier imports have ended
-      client = begin('part')
+      client = begin('part', key)
       await waitFor(() => received() > 0, { what: 'the archive to arrive' })
     })
     afterEach(async () => {
@@ -135,7 +190,7 @@ describe('POST /containers/import', () => {
     })
 
     it('refuses a third archive of the same caller', async () => {
-      const second = begin('second')
+      const second = begin('second', key)
       await waitFor(async () => (await gateway.request('GET', '/containers/second')).status === 200, {
         what: 'the second import to begin',
       })

@@ -50,8 +50,9 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
   const initial = await planInitialSettings(parts, owner_id === undefined ? {} : { owner_id }, caller)
   const owner = new OwnerAssignment({ initial, view: parts.fleet.view, log: context.log })
   const upload = new HostUpload(parts.fleet, { id: operationId, bytes })
+  let creation: GuestCreation | undefined
   try {
-    const creation = await parts.fleet.createGuest({
+    creation = await parts.fleet.createGuest({
       operationId,
       requestedBy: caller.user,
       name: planned.name,
@@ -76,7 +77,8 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
   } catch (error) {
     upload.cancel()
     context.audit({ target: planned.name, detail: `ended after ${body.receivedBytes} bytes` })
-    await parts.fleet.ended({ hostId: upload.hostId, operationId }, upload.hostId === '' ? 0 : undoMs)
+    const mayExist = creation !== undefined || (upload.hostId !== '' && !isRefusal(error))
+    if (mayExist) await parts.fleet.ended({ hostId: upload.hostId, operationId }, undoMs)
     await owner.revert()
     throw body.signal.aborted ? toBerthError(body.signal.reason, 'the import failed') : error
   }
@@ -112,6 +114,11 @@ function refuseTooLong(bytes: number, diskGb: number): void {
     `disk_gb: the archive has ${Math.ceil(bytes / gib)} GiB, and the disk only ${diskGb}`,
     { field: 'disk_gb' },
   )
+}
+
+/** True if the host has refused the order, so that there is no creation to undo. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof BerthError && ['invalid', 'conflict', 'exhausted', 'not_found'].includes(error.kind)
 }
 
 function guestOf({ response: { guest } }: GuestCreation): Guest {

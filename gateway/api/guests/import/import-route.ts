@@ -14,7 +14,7 @@ const ImportedSchema = Type.Object(
     ...created,
     host_id: Type.String(),
     notes: Type.Array(Type.Object({ part: Type.String(), reason: Type.String() }), {
-      description: 'Parts of the archive that the container got changed or not at all, with the reason.',
+      description: 'Settings in the archive that the container has in changed form or does not have, with the reasons.',
     }),
   },
   { title: 'ImportedContainer' },

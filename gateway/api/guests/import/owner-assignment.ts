@@ -22,7 +22,7 @@ export class OwnerAssignment {
     await prepare(guest)
   }
 
-  /** Takes containers away from the owner that do not exist, because their creation has failed. Never rejects. */
+  /** Takes away from the owner all containers that do not exist because their creation has failed. Never rejects. */
   async revert(): Promise<void> {
     const { initial, view, log } = this.parts
     for (const guest of this.#assigned.values()) {

@@ -82,7 +82,7 @@ function checkAnswer<T>(plan: () => T): T {
   try {
     return plan()
   } catch (cause) {
-    const message = 'the answer of the host does not describe the archive'
+    const message = 'the answer of the host does not describe a valid container'
     throw new BerthError('internal', 'agent_error', message, { cause })
   }
 }
