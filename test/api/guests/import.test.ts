@@ -136,13 +136,12 @@ describe('POST /containers/import', () => {
 
     it('undoes the creation if the client has disconnected', async () => {
       const key = await gateway.makeKey({ scopes: ['*'], name: 'leaver' })
-      let client: ClientRequest | undefined
       let isAccepted = false
       onAccepted(() => {
-        client!.destroy()
+        client.destroy()
         isAccepted = true
       })
-      client = begin('early', key)
+      const client = begin('early', key)
       await waitFor(() => isAccepted, { what: 'the host to accept the archive' })
       await waitFor(
         async () => {
