@@ -10,7 +10,6 @@ import {
   readdirSync,
   readFileSync,
   statSync,
-  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { request } from 'node:http'
@@ -18,7 +17,7 @@ import { join } from 'node:path'
 import { tarEntry } from '../../agent/exports/archive-head.js'
 import { startBerth, type ExitResult } from '../support/cli/berth.js'
 import { fillBusyboxTree } from '../support/guests/busybox-image.js'
-import { tarSymlink } from '../support/guests/exported-archive.js'
+import { tarFile, tarSymlink } from '../support/guests/exported-archive.js'
 import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
 
@@ -230,13 +229,16 @@ describe('berth-agent import', () => {
       })
 
       it('refuses a small archive whose files do not fit on the disk, and leaves nothing', async () => {
-        const tree = join(lab.directory, 'bomb')
-        const bomb = `${tree}.tar.zst`
-        mkdirSync(join(tree, 'rootfs'), { recursive: true })
-        writeFileSync(join(tree, 'rootfs/zeros'), '')
-        truncateSync(join(tree, 'rootfs/zeros'), 1_100_000_000)
-        execFileSync('tar', ['-x', '-f', archive, '-C', tree, 'berth-export.json'])
-        execFileSync('tar', ['--create', '--zstd', `--file=${bomb}`, '-C', tree, 'berth-export.json', 'rootfs'])
+        const manifest = execFileSync('tar', ['-x', '-O', '-f', archive, 'berth-export.json'])
+        const zeros = Buffer.alloc(16 * 1024 ** 2)
+        const count = 80 // more than 1 GiB
+        const head = [
+          tarEntry('berth-export.json', manifest, new Date(0)),
+          tarFile('rootfs/zeros', count * zeros.length),
+        ]
+        const [first, next] = [Buffer.concat(head), zeros].map((input) => execFileSync('zstd', ['--stdout'], { input }))
+        const bomb = join(lab.directory, 'bomb.tar.zst')
+        writeFileSync(bomb, Buffer.concat([first!, ...Array.from({ length: count }, () => next!)]))
         expect(statSync(bomb).size).to.be.below(1_000_000)
         const before = volumes()
         const { code, err } = await berth('guest', 'import', bomb, '--name', 'bomb', '--disk', '1g')

@@ -47,8 +47,16 @@ export function exportedArchive(name: string): Buffer {
 
 /** Returns a symbolic link as an entry of a tar archive that has no end yet. */
 export function tarSymlink(path: string, linkpath: string): Buffer {
-  const fields = { path, linkpath, mode: 0o777, uid: 0, gid: 0, size: 0, mtime: new Date(0) }
-  const header = new Header({ ...fields, type: 'SymbolicLink' })
+  return headerOf({ path, linkpath, mode: 0o777, size: 0, type: 'SymbolicLink' })
+}
+
+/** Returns the beginning of a file in a tar archive. Its content of `size` bytes follows. */
+export function tarFile(path: string, size: number): Buffer {
+  return headerOf({ path, mode: 0o600, size, type: 'File' })
+}
+
+function headerOf(fields: ConstructorParameters<typeof Header>[0] & object): Buffer {
+  const header = new Header({ uid: 0, gid: 0, mtime: new Date(0), ...fields })
   header.encode()
   return header.block!
 }
