@@ -3,7 +3,7 @@ import { untilAborted } from '../../shared/async/until-aborted.js'
 import { importTooSmall } from './import-errors.js'
 import type { Upload } from './uploads.js'
 
-export interface Receiving {
+export interface ReceptionParts {
   readonly upload: Upload
   /** Unpacks the archive into the disk of the guest. */
   readonly unpack: (parts: AsyncIterable<Buffer>, signal: AbortSignal) => Promise<void>
@@ -17,7 +17,7 @@ export interface Receiving {
  * `Upload.complete`.
  * @throws {BerthError} `import_interrupted`, `disk_too_small`, `image_invalid`; the signal's reason when aborted
  */
-export async function receiveArchive({ upload, unpack, diskBytes, step }: Receiving): Promise<void> {
+export async function receiveArchive({ upload, unpack, diskBytes, step }: ReceptionParts): Promise<void> {
   const signal = AbortSignal.any([step.signal, upload.signal])
   let received = 0
   const count = (part: Buffer): void => {
