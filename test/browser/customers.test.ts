@@ -70,7 +70,7 @@ describe('customers in the panel', () => {
     await page.context().close()
   })
 
-  it('see the reason for a suspension, and cannot start the guest until an administrator ends the suspension', async function () {
+  it('see the reason for a suspension, and cannot start a suspended or expired guest', async function () {
     const guest = await lab.gateway.fleet.addGuest({ name: 'unpaid', status: 'stopped' })
     const customer = new SubUserCalls(lab.gateway)
     const usual = made
@@ -104,6 +104,15 @@ describe('customers in the panel', () => {
     await admin.getByRole('menuitem', { name: 'Lift the suspension' }).click()
     await page.getByText('Please pay').waitFor({ state: 'detached' })
     await waitFor(() => start.isEnabled(), { what: 'the customer can start the guest' })
+    const policy = { expired: true, overQuota: false }
+    lab.gateway.fleet.agentOf('host-a').update(guest.uuid, { expiresAtMs: 1, policy })
+    await page.getByText('Please contact your provider.').waitFor()
+    await eventually(async () =>
+      expect(await start.getAttribute('title')).to.equal('An expired server can’t be started.'),
+    )
+    expect(await start.isDisabled()).to.equal(true)
+    await admin.getByRole('link', { name: 'Extend', exact: true }).click()
+    await admin.locator('#expiry').waitFor()
     await page.context().close()
     await admin.context().close()
     made = usual

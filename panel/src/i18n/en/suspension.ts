@@ -19,4 +19,13 @@ export const suspension = {
   'suspended.until': 'Until {{time}}',
   'suspended.noStart': 'A suspended guest can’t be started.',
   'status.suspended': 'Suspended',
+  'blocked.expired': 'This guest expired on {{time}}. It is stopped, and its data is kept.',
+  'blocked.traffic': 'The monthly traffic is used up. The guest is stopped.',
+  'blocked.security': 'This guest is stopped because abuse was detected.',
+  'blocked.contact': 'Please contact your provider.',
+  'blocked.change.expired': 'Extend',
+  'blocked.change.traffic': 'Change the quota',
+  'blocked.noStart.expired': 'An expired guest can’t be started.',
+  'blocked.noStart.traffic': 'The monthly traffic is used up, so the guest can’t be started.',
+  'blocked.noStart.security': 'A guest that is stopped for abuse can’t be started.',
 } as const

@@ -20,4 +20,13 @@ export const suspension: Readonly<Record<keyof typeof english, string>> = {
   'suspended.until': '截至 {{time}}',
   'suspended.noStart': '已暂停的实例无法启动。',
   'status.suspended': '已暂停',
+  'blocked.expired': '该实例已于 {{time}} 到期并停止，数据仍然保留。',
+  'blocked.traffic': '本月流量已用尽，实例已停止。',
+  'blocked.security': '检测到滥用行为，该实例已停止。',
+  'blocked.contact': '请联系您的服务商。',
+  'blocked.change.expired': '续期',
+  'blocked.change.traffic': '调整流量配额',
+  'blocked.noStart.expired': '已到期的实例无法启动。',
+  'blocked.noStart.traffic': '本月流量已用尽，实例无法启动。',
+  'blocked.noStart.security': '因滥用被停止的实例无法启动。',
 }
