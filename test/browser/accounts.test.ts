@@ -252,6 +252,11 @@ describe('users of the panel', () => {
     const wanted = new Intl.DateTimeFormat('sv', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' })
     const text = wanted.format(Date.parse('2031-01-02T01:30:00Z'))
     await waitFor(async () => (await expiry()) === text, { what: `the expiry ${text}` })
+    await lab.show(page, '/logs')
+    await page.getByText('Time zone: Asia/Shanghai.', { exact: true }).waitFor()
+    const shown = await page.locator('td[data-label="Time"]').first().innerText()
+    const times = (await lab.gateway.request('GET', '/audit-logs')).body.data as { time: string }[]
+    expect(times.map(({ time }) => time)).to.include(wanted.format(Date.parse(`${shown.replace(' ', 'T')}+08:00`)))
     await page.context().close()
   })
 
