@@ -5,7 +5,7 @@ import { oneOf } from '../../http/schema.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import type { FirewallRow } from '../network/firewall.js'
 
-const actions = ['start', 'restart', 'reset_traffic', 'set_expiry', 'add_port_mapping', 'open_firewall'] as const
+const actions = ['start', 'reset_traffic', 'set_expiry', 'add_port_mapping', 'open_firewall'] as const
 
 export const RepairSchema = Type.Object(
   {
@@ -55,7 +55,6 @@ const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
   // After a stop for abuse, only callers that may access all guests can start the guest again.
   stopped_for_abuse: { ...start, unboundOnly: true },
-  nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {
     action: 'reset_traffic',
     method: 'POST',

@@ -47,7 +47,6 @@ export const why = {
   'why.code.not_forwarded': 'The host doesn’t forward the port yet. This fixes itself within a minute.',
   'why.code.earlier_step_failed': 'Fix the failed step above first, then check again.',
   'why.repair.start': 'Start the guest',
-  'why.repair.restart': 'Restart the guest',
   'why.repair.reset_traffic': 'Reset the traffic counter',
   'why.repair.set_expiry': 'Change the expiry',
   'why.repair.add_port_mapping': 'Map a port',

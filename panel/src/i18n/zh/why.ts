@@ -46,7 +46,6 @@ export const why: Readonly<Record<keyof typeof english, string>> = {
   'why.code.not_forwarded': '主机没有转发连接，会在一分钟内自行修复。',
   'why.code.earlier_step_failed': '请先修复上面失败的步骤，再重新检查。',
   'why.repair.start': '启动实例',
-  'why.repair.restart': '重启实例',
   'why.repair.reset_traffic': '流量重新计数',
   'why.repair.set_expiry': '修改到期时间',
   'why.repair.add_port_mapping': '为它开放一个端口',
