@@ -73,7 +73,7 @@ describe('the page of a guest in the panel', () => {
     await entries.filter({ hasText: 'Name, tags, note or protection changed' }).first().waitFor()
   })
 
-  it('changes a port mapping from a single port to a range', async () => {
+  it('changes a port mapping to a range, and warns of a firewall that drops SSH', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'mapped' })
     const body = { container_port: 8000, description: 'web' }
     const mapped = await lab.gateway.request('POST', `/containers/${guest.id}/port-mappings`, { body })
@@ -93,6 +93,16 @@ describe('the page of a guest in the panel', () => {
       host_port_end: port + 2,
       description: 'three ports',
     })
+    const firewall = page
+      .locator('section')
+      .filter({ has: page.getByRole('heading', { name: 'Firewall', exact: true }) })
+    await firewall.getByLabel('Use a preset', { exact: true }).selectOption({ label: 'No incoming connections' })
+    await firewall.getByRole('button', { name: 'Allow SSH', exact: true }).click()
+    await firewall.getByText('This firewall drops all SSH connections', { exact: false }).waitFor({ state: 'detached' })
+    await firewall.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('Saved', { exact: true }).waitFor()
+    const { body: saved } = await lab.gateway.request('GET', `/containers/${guest.id}/firewall`)
+    expect((saved.data as { rules: object[] }).rules[0]).to.include({ action: 'ACCEPT', port: '22' })
   })
 
   it('explains how to lift the protection instead of deleting a protected guest', async () => {

@@ -227,6 +227,8 @@ export const guests = {
   'firewall.anyAddress': 'Any address',
   'firewall.source': 'Remote address or network',
   'firewall.add': 'Add a rule',
+  'firewall.noSsh': 'This firewall drops all SSH connections to the guest.',
+  'firewall.allowSsh': 'Allow SSH',
   'firewall.preset': 'Use a preset',
   'firewall.preset.open': 'Accept everything',
   'firewall.preset.ssh': 'Only SSH',

@@ -227,6 +227,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'firewall.anyAddress': '任意地址',
   'firewall.source': '对端地址或网段',
   'firewall.add': '添加规则',
+  'firewall.noSsh': '此防火墙会丢弃所有到该实例的 SSH 连接。',
+  'firewall.allowSsh': '允许 SSH',
   'firewall.preset': '使用预设',
   'firewall.preset.open': '全部放行',
   'firewall.preset.ssh': '仅 SSH',
