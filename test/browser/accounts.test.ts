@@ -215,9 +215,13 @@ describe('users of the panel', () => {
     await page.locator('#policy-sources').fill('192.0.2.0/24')
     await save('#policy-sources')
     await stores('/access-policy', { enabled: true, allowed_sources: ['192.0.2.0/24'] })
+    const agree = (name: string) => page.getByRole('dialog').getByRole('button', { name, exact: true }).click()
     await page.getByRole('button', { name: '中文', exact: true }).click()
+    await agree('Change the language')
     await stores('/language', { language: 'zh' })
     await page.getByRole('button', { name: 'Everybody', exact: true }).click()
+    await page.getByRole('dialog', { name: 'Require two-factor authentication of everybody?', exact: true }).waitFor()
+    await agree('Change the rule')
     await stores('/login-settings', { require_2fa: 'all' })
     for (const [path, body] of [
       ['/login-settings', { require_2fa: 'none' }],
