@@ -117,6 +117,7 @@ describe('a terminal in the panel', function () {
     terminal.exit(0)
     await view.state('ended')
     await page.getByText('终端已退出。').waitFor()
+    await page.locator('.over.normal').waitFor()
     await page.getByRole('button', { name: '重新连接' }).click()
     await view.state('open')
     await waitFor(() => guestsTerminal(guest) !== terminal, { what: 'a new terminal' })
