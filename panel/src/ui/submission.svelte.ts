@@ -6,18 +6,35 @@ export class Submission {
   busy = $state(false)
   /** Message for the user. Empty: there is no problem. */
   problem = $state('')
+  /** Field of the request that was refused, as the API spells it. Empty: the problem is of no single field. */
+  field = $state('')
 
-  /** @param work sends the request and handles the response */
-  async run(event: SubmitEvent, work: () => Promise<void>): Promise<void> {
+  /**
+   * @param event submission of the form, or the click on a button
+   * @param work sends the request and handles the response
+   */
+  async run(event: Event, work: () => Promise<void>): Promise<void> {
     event.preventDefault()
     this.busy = true
-    this.problem = ''
+    this.problem = this.field = ''
     try {
       await work()
     } catch (thrown) {
-      this.problem = failureText(asFailure(thrown))
+      const failure = asFailure(thrown)
+      this.field = failure.about.field ?? ''
+      this.problem = failureText(failure)
     } finally {
       this.busy = false
     }
+  }
+
+  /** @returns the problem to show at this field, or `''` */
+  at(field: string): string {
+    return this.field === field ? this.problem : ''
+  }
+
+  /** @returns the problem if it belongs to none of these fields, or `''` */
+  besides(fields: readonly string[]): string {
+    return fields.includes(this.field) ? '' : this.problem
   }
 }
