@@ -56,7 +56,7 @@ describe('the panel with only a keyboard', function () {
 
   it('permits the login, and has a link that skips to the content', async () => {
     await page.goto(lab.gateway.url)
-    await tabTo(page.locator('#username'))
+    await focused(page.locator('#username'))
     await page.keyboard.type('typist')
     await press('Tab')
     await page.keyboard.type(password)
@@ -150,5 +150,8 @@ describe('the panel with only a keyboard', function () {
     await page.getByRole('option', { name: 'Images', selected: true }).waitFor()
     await press('Enter')
     await page.getByRole('heading', { name: 'Images', level: 1, exact: true }).waitFor()
+    await page.getByRole('navigation', { name: 'Main navigation' }).getByRole('link', { name: 'Tasks', exact: true }).click()
+    await focused(page.locator('#main-content'))
+    await page.locator('[data-announced]').filter({ hasText: 'Tasks' }).waitFor({ state: 'attached' })
   })
 })
