@@ -9,6 +9,7 @@ import { startBerth } from '../support/cli/berth.js'
 import { makeAdmin } from '../support/gateway/browser.js'
 import { forgetConfirmation } from '../support/gateway/forget-confirmation.js'
 import { eventually, waitFor } from '../support/wait.js'
+import { focused } from './page-checks.js'
 import { failLogin, fillLogin, openLab, type PanelLab } from './panel-lab.js'
 
 /** Script with which the browser decodes the pixels of an image. @param source data URL of the image */
@@ -74,8 +75,10 @@ describe('users of the panel', () => {
     await first.locator('#main-content h1').waitFor()
     const second = await halfway()
     await give(second, code)
-    await second.getByRole('alert').filter({ hasText: 'is wrong' }).waitFor()
+    await second.getByRole('alert').filter({ hasText: 'The code is wrong.' }).waitFor()
     await second.getByRole('button', { name: 'recovery code' }).click()
+    await second.getByRole('alert').waitFor({ state: 'detached' })
+    await focused(second.locator('#code'))
     await give(second, codes[0]!)
     await second.locator('#main-content h1').waitFor()
     const third = await halfway()

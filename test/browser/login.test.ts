@@ -34,7 +34,7 @@ describe('the login of the panel', () => {
     await page.goto(lab.gateway.url)
     const alert = page.getByRole('alert')
     await failLogin(page, 'ada')
-    await alert.filter({ hasText: 'Name, password or code is wrong' }).waitFor()
+    await alert.filter({ hasText: 'The user name or password is wrong.' }).waitFor()
     await lab.picture(page, 'login-wrong-wide')
     const waits = alert.filter({ hasText: /Try again in \d+ s/ })
     await waitFor(
@@ -139,12 +139,13 @@ describe('the login of the panel', () => {
     const page = await (await lab.open()).newPage()
     await page.goto(link)
     await page.getByText('Choose a password for grace', { exact: false }).waitFor()
+    await page.getByRole('heading', { name: 'Welcome, grace', exact: true }).waitFor()
     expect(await page.locator('#username').count(), 'the name is known').to.equal(0)
     await page.locator('#password').fill(password)
     await page.locator('#again').fill(password)
     await lab.picture(page, 'setup-wide')
     await page.waitForURL(`${lab.gateway.url}/setup`) // without the token
-    await page.getByRole('button', { name: 'Set up', exact: true }).click()
+    await page.getByRole('button', { name: 'Set the password', exact: true }).click()
     await page.locator('#main-content h1').waitFor()
     await page.context().clearCookies()
     await page.goto('about:blank')
