@@ -154,8 +154,9 @@ describe('guests in the panel', () => {
     }
     await eventually(async () =>
       expect(await dialog.innerText())
-        .to.match(/Ports: 1/)
-        .and.to.match(/Snapshots: 0/),
+        .to.match(/This can’t be undone/)
+        .and.to.match(/Ports: 1/)
+        .and.not.to.match(/Snapshots|Public addresses: 0/),
     )
     await lab.picture(page, 'delete-wide')
     await dialog.locator('#confirm-typed').fill('gone')

@@ -56,6 +56,7 @@ export const guests = {
   'guest.restart.text': 'The guest shuts down and starts again. Open connections are closed.',
   'guest.delete.ask': 'Delete {{name}}?',
   'guest.delete.text': 'This can’t be undone.',
+  'guest.delete.all': 'The guest and all its data will be deleted.',
   'guest.delete.undoText': 'The guest is stopped. You can undo this for {{count}} hours, then all its data is removed.',
   'guest.delete.undoText_one':
     'The guest is stopped. You can undo this for {{count}} hour, then all its data is removed.',
@@ -63,6 +64,8 @@ export const guests = {
   'guest.delete.snapshots': 'Snapshots: {{count}}',
   'guest.delete.ports': 'Ports: {{count}}',
   'guest.delete.addresses': 'Public addresses: {{count}}',
+  'guest.delete.backups': '{{count}} backups are kept.',
+  'guest.delete.backups_one': '{{count}} backup is kept.',
   'guest.deleting': '{{name}} is being deleted.',
   'guest.throttled': 'The monthly traffic is used up. The speed is limited.',
   'guest.timeline': 'Timeline',
@@ -135,6 +138,11 @@ export const guests = {
   'bulk.delete': 'Delete {{count}}',
   'bulk.delete.title': 'Delete {{count}} guests?',
   'bulk.delete.title_one': 'Delete {{count}} guest?',
+  'bulk.delete.text': 'The guests and all their data will be deleted.',
+  'bulk.delete.undoText':
+    'The guests are stopped. You can undo this for {{count}} hours, then all their data is removed.',
+  'bulk.delete.undoText_one':
+    'The guests are stopped. You can undo this for {{count}} hour, then all their data is removed.',
   'bulk.delete.will': '{{count}} will be deleted.',
   'create.title': 'New guest',
   'create.submit': 'Create',
