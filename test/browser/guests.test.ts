@@ -163,6 +163,16 @@ describe('guests in the panel', () => {
     await button.click()
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
+    await lab.show(page, '/tasks')
+    await page.getByLabel('Name of the guest', { exact: true }).fill('gone')
+    const task = page.getByRole('row').filter({ hasText: 'Delete' })
+    await task.getByText(/^\d+:\d\d$/).waitFor()
+    await waitFor(async () => (await task.getByRole('link').count()) === 0, { what: 'no link to the deleted guest' })
+    await page.evaluate(`location.hash = '/containers/${id}'`)
+    await page.getByRole('heading', { name: 'This guest doesn’t exist.', exact: true }).waitFor()
+    lab.forgetComplaints() // the browser logs the missing guest as an error
+    await page.getByRole('link', { name: 'All guests', exact: true }).click()
+    await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
   })
 
   it('are filtered by a link, even if the user follows the link as soon as the list has opened', async () => {

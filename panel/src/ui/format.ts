@@ -44,6 +44,21 @@ export function formatTime(time: string): string {
   return time === '' ? unknown : serverTime.shown(time).slice(0, 16)
 }
 
+/** Formats the time between two times of the API, such as `0:07` or `1:02:30`. */
+export function formatDuration(from: string, to: string): string {
+  const seconds = Math.round((parseUtc(to) - parseUtc(from)) / 1000)
+  if (!Number.isFinite(seconds)) return unknown
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
+  const pad = (value: number): string => String(value).padStart(2, '0')
+  const rest = pad(seconds % 60)
+  return hours > 0 ? `${hours}:${pad(minutes)}:${rest}` : `${minutes}:${rest}`
+}
+
+/** Reads a time of the API as UTC. Its zone does not matter for differences. @returns ms, `NaN` without a time */
+function parseUtc(time: string): number {
+  return Date.parse(`${time.replace(' ', 'T')}Z`)
+}
+
 /** Formatters are cached, because creating one costs more than formatting the numbers of a page. */
 const numbers = { en: new Intl.NumberFormat('en'), zh: new Intl.NumberFormat('zh-CN') } as const
 

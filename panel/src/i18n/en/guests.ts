@@ -66,6 +66,8 @@ export const guests = {
   'guest.delete.addresses': 'Public addresses: {{count}}',
   'guest.delete.backups': '{{count}} backups are kept.',
   'guest.delete.backups_one': '{{count}} backup is kept.',
+  'guest.missing': 'This guest doesn’t exist.',
+  'guest.all': 'All guests',
   'guest.deleting': '{{name}} is being deleted.',
   'guest.throttled': 'The monthly traffic is used up. The speed is limited.',
   'guest.timeline': 'Timeline',

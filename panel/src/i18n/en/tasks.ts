@@ -5,6 +5,8 @@ export const tasks = {
   'tasks.action': 'Action',
   'tasks.subject': 'Object',
   'tasks.user': 'User',
+  'tasks.duration': 'Duration',
+  'tasks.guest': 'Name of the guest',
   'tasks.system': 'System',
   'tasks.cancel': 'Cancel',
   'tasks.id': 'Task {{id}}',

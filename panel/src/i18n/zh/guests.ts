@@ -66,6 +66,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'guest.delete.addresses': '公网地址：{{count}}',
   'guest.delete.backups': '保留 {{count}} 个备份。',
   'guest.delete.backups_one': '保留 {{count}} 个备份。',
+  'guest.missing': '该实例不存在。',
+  'guest.all': '全部实例',
   'guest.deleting': '正在删除 {{name}}。',
   'guest.throttled': '流量配额已用尽，网速受限。',
   'guest.timeline': '时间线',

@@ -7,6 +7,8 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'tasks.action': '操作',
   'tasks.subject': '对象',
   'tasks.user': '操作者',
+  'tasks.duration': '用时',
+  'tasks.guest': '实例名称',
   'tasks.system': '系统',
   'tasks.cancel': '取消',
   'tasks.id': '任务 {{id}}',
