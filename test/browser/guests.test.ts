@@ -42,6 +42,8 @@ describe('guests in the panel', () => {
     await page.getByText('Done', { exact: true }).first().waitFor()
     await page.getByRole('button', { name: 'Copy the SSH command', exact: true }).waitFor()
     await page.getByRole('link', { name: 'Map ports', exact: true }).waitFor()
+    await page.getByRole('heading', { name: 'made is running', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Assign to customer', exact: true }).waitFor()
     await lab.picture(page, 'created-wide')
     expect((await names()).filter((name) => name === 'made')).to.have.length(1)
     await page.getByRole('link', { name: 'Open guest' }).click()

@@ -193,6 +193,7 @@ export const guests = {
   'create.copyLogins': 'Copy all logins',
   'create.connect': 'Connect with',
   'create.next': 'Next steps',
+  'create.isRunning': '{{name}} is running',
   'create.next.console': 'Open the console',
   'create.next.network': 'Map ports',
   'create.next.backups': 'Set up backups',

@@ -191,6 +191,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'create.copyLogins': '复制全部登录信息',
   'create.connect': '连接命令',
   'create.next': '后续步骤',
+  'create.isRunning': '{{name}} 正在运行',
   'create.next.console': '打开控制台',
   'create.next.network': '映射端口',
   'create.next.backups': '设置备份',
