@@ -49,6 +49,7 @@ describe('the first administrator of a gateway', function () {
     await page.locator('#main-content h1').waitFor()
     console.log(`      in ${Math.round(performance.now() - begun)} ms from the link`)
     await page.getByRole('heading', { name: 'First steps', exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Public URL', exact: true }).waitFor()
     await lab.picture(page, 'first-steps-wide')
     await page.context().close()
 

@@ -72,6 +72,8 @@ export const overview = {
   'first.hostReady': 'A host is ready',
   'first.image': 'Download an image',
   'first.imageReady': 'An image is ready',
+  'first.url': 'Set the URL at which customers open this panel',
+  'first.urlReady': 'The URL of the panel is set',
   'first.guest': 'Create the first guest',
   'first.customer': 'Invite a customer',
   'first.done': 'Done',

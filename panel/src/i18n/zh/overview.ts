@@ -74,6 +74,8 @@ export const overview: Readonly<Record<keyof typeof english, string>> = {
   'first.hostReady': '主机已就绪',
   'first.image': '获取实例镜像',
   'first.imageReady': '镜像已就绪',
+  'first.url': '设置客户访问此面板的网址',
+  'first.urlReady': '面板网址已设置',
   'first.guest': '创建第一个实例',
   'first.customer': '为客户创建链接',
   'first.done': '完成',
