@@ -5,6 +5,12 @@ const step = 2
 /** Layers of the open dialogs, oldest first. The newest dialog is on top, wherever it is in the document. */
 const layers: number[] = []
 
+/** Runs the action when the address changes, for example after the Back button. @returns stops waiting */
+function onNavigation(run: () => void): () => void {
+  addEventListener('hashchange', run)
+  return () => removeEventListener('hashchange', run)
+}
+
 /** The layer of one dialog. Create it during the initialization of a component. */
 export class DialogLayer {
   #veil = $state(lowest)
@@ -15,8 +21,10 @@ export class DialogLayer {
   readonly ofVeil = $derived({ style: { zIndex: this.#veil } })
   readonly ofContent = $derived({ style: { zIndex: this.#veil + 1 } })
 
-  constructor(isOpen: () => boolean) {
+  /** @param close closes the dialog when the user goes to another page; absent: the dialog stays */
+  constructor(isOpen: () => boolean, close?: () => void) {
     $effect.pre(() => (isOpen() ? this.#enter() : undefined))
+    $effect(() => (close && isOpen() ? onNavigation(close) : undefined))
   }
 
   #enter(): () => void {
