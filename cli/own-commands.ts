@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { HostAddSettings } from './commands/host-add.js'
 import type { LoginOptions } from './commands/login.js'
 import type { MigrateSettings } from './commands/migrate.js'
 import type { GlobalOptions } from './session.js'
@@ -10,6 +11,7 @@ export function addOwnCommands(program: Command, surroundings: Surroundings): vo
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
   const add = (name: string, description: string): Command => program.command(name).description(description)
   addContextCommands(program, surroundings)
+  addHostCommand(program, surroundings)
 
   addLoginCommands({ add, globals, surroundings })
 
@@ -207,4 +209,20 @@ function addContextCommands(program: Command, surroundings: Surroundings): void 
     .command('remove <name>')
     .description('Removes a context with its key.')
     .action(async (name: string) => (await load()).removeContext(name, surroundings))
+}
+
+/** Adds `berth host add` to the commands of the API for hosts. */
+function addHostCommand(program: Command, surroundings: Surroundings): void {
+  program.commands
+    .find((command) => command.name() === 'host')
+    ?.command('add <name>')
+    .description('Adds a host, prints the command that installs it, and shows the progress until the host is online.')
+    .option('--address <text>', 'address, as host:port, of the agent; default: the one from which the host joins')
+    .option('--public-address <text>', 'DNS name or IP address at which clients reach the guests of the host')
+    .option('-f, --follow', 'only follow the installation of a host that was added before')
+    .addHelpText('after', '\nExample:\n  berth host add node1 --public-address node1.example.com')
+    .action(async (host: string, settings: HostAddSettings) => {
+      const { runHostAdd } = await import('./commands/host-add.js')
+      await runHostAdd({ host, settings, options: program.opts<GlobalOptions>(), surroundings })
+    })
 }
