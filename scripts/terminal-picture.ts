@@ -1,6 +1,9 @@
 /*
  * Converts the text of a terminal to a picture for the documentation:
  *   tmux capture-pane -pe | node --import tsx scripts/terminal-picture.ts >docs/pictures/cli.svg
+ * The picture of a drain comes from a test:
+ *   BERTH_TEST_PICTURES=1 scripts/test test/cli/moves.test.ts
+ *   node --import tsx scripts/terminal-picture.ts <test/browser/out/drain.ansi >docs/pictures/drain.svg
  */
 import { readFileSync } from 'node:fs'
 

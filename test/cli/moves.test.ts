@@ -1,7 +1,11 @@
 import { expect } from 'chai'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthTerminal, startBerth, type ExitResult } from '../support/cli/berth.js'
+import { Tmux } from '../support/cli/tmux.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
@@ -31,12 +35,13 @@ describe('the command line with two hosts', () => {
     return guest
   }
 
-  /** Makes each copy of a disk wait. @returns a function that ends the wait */
-  function holdCopies(): () => void {
+  /** Makes each copy of a disk wait, except the first ones. @returns a function that ends the wait */
+  function holdCopies(free = 0): () => void {
     const held = new AbortController()
     const released = once(held.signal, 'abort')
+    let copies = 0
     gateway.fleet.agentOf('host-a').observer = async ({ step, phase }) => {
-      if (step === 'copy' && phase === 'before-run') await released
+      if (step === 'copy' && phase === 'before-run' && ++copies > free) await released
     }
     return () => held.abort()
   }
@@ -87,6 +92,29 @@ describe('the command line with two hosts', () => {
     expect(ended.code, ended.err).to.equal(0)
     expect(ended.err).to.contain('web2: moved to host-b').and.to.contain('drain host-a: done')
     expect(hostOf(guest)).to.equal('host-b')
+  })
+
+  it('shows the plan of a drain in a terminal, then each moved guest and the progress while others move', async () => {
+    for (const name of ['shop', 'shop-db', 'mail', 'wiki']) await addGuest(name)
+    const release = holdCopies(1)
+    const directory = mkdtempSync(join(tmpdir(), 'btest-cli-drain-'))
+    const tmux = new Tmux('btest-cli-drain', { ...env, PATH: process.env['PATH'] ?? '' }, join(directory, 'terminal'))
+    try {
+      await tmux.shows(/^\$ ?$/m)
+      tmux.enter('berth drain host-a')
+      await tmux.shows(/^GUEST +WILL +NOTE *\n(\S+ +move to host-b .*\n){4}Drain host host-a now\?.* \[y\/N\]/m)
+      tmux.enter('y')
+      await tmux.shows(/^\S+: moved to host-b\ndrain host-a: 1 of 4 done, 2 active$/m)
+      tmux.picture('drain')
+      release()
+      await tmux.shows(/^drain host-a: done; open the host again with: berth host undrain host-a$/m)
+      expect(tmux.screen().match(/^\S+: moved to host-b$/gm)).to.have.lengthOf(4)
+      expect(tmux.screen()).not.to.contain('active') // the line of progress is removed at the end
+    } finally {
+      release()
+      tmux.close()
+      rmSync(directory, { recursive: true })
+    }
   })
 
   it('fails if guests stay on a drained host', async () => {

@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { waitFor } from '../wait.js'
 import type { Environment } from './berth.js'
 
+const pictures = resolve('test/browser/out')
 const berth = `${process.execPath} ${resolve('dist/cli/main.js')}`
 
 /** A terminal of tmux with a shell, in which `berth` is the built command line. */
@@ -57,6 +58,13 @@ export class Tmux {
       intervalMs: 200,
       what: () => `${String(text)} on the screen:\n${this.screen()}`,
     })
+  }
+
+  /** Writes the screen to a file for scripts/terminal-picture.ts, if the environment requests pictures. */
+  picture(name: string): void {
+    if (!process.env['BERTH_TEST_PICTURES']) return
+    mkdirSync(pictures, { recursive: true })
+    writeFileSync(join(pictures, `${name}.ansi`), this.screen(true))
   }
 
   close(): void {
