@@ -135,7 +135,7 @@ describe('the command line with two hosts', () => {
     expect([failed.code, failed.err]).to.deep.equal([
       1,
       'berth: port 80 of web3 cannot be reached: no program in the guest listens on the port\n' +
-        'the guest listens on: 8080\ntry: berth guest restart web3\n',
+        'the guest listens on: 8080\n',
     ])
     expect(failed.out).to.match(/^yes +The guest is running\nNO +A program in the guest listens on the port$/m)
     probe.listeners = [{ port: 22, isReachable: true }]
