@@ -76,7 +76,7 @@ export class Imports implements GuestImports {
       usedBytes,
       isArchive,
       isFree: (mapping) => choice.tryTake(spanOf(mapping)),
-      hasAddress: (address) => succeeds(() => ports.checkHostIp(address)),
+      hasAddress: (address) => ports.hasHostIp(address),
     })
     return { ...plan, usedBytes, source: { path, isArchive, ...(foreign.ids && { ids: foreign.ids }) } }
   }
@@ -210,15 +210,6 @@ export class Imports implements GuestImports {
 
 function spanOf({ protocol, hostIp, hostPort, length }: ForeignMapping) {
   return { protocol, hostIp, first: hostPort, last: hostPort + length - 1 }
-}
-
-function succeeds(act: () => void): boolean {
-  try {
-    act()
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** Returns the bytes that the files use on their disk, without other file systems that are mounted inside. */

@@ -3,6 +3,8 @@ import { untilAborted } from '../../shared/async/until-aborted.js'
 import { importTooSmall } from './import-errors.js'
 import type { Upload } from './uploads.js'
 
+const mib = 1024 * 1024
+
 export interface ReceptionParts {
   readonly upload: Upload
   /** Unpacks the archive into the disk of the guest. */
@@ -23,7 +25,8 @@ export async function receiveArchive({ upload, unpack, diskBytes, step }: Recept
   const count = (part: Buffer): void => {
     received += part.length
     if (received > diskBytes) throw importTooSmall()
-    step.report(shareOf(received, upload.order.bytes || diskBytes), describe(received, upload.order.bytes))
+    const share = shareOf(received, upload.order.bytes || diskBytes)
+    step.report(share, describe(received, share, upload.order.bytes))
   }
   try {
     await unpack(counted(upload.take(), count, signal), signal)
@@ -47,9 +50,13 @@ async function* counted(
   }
 }
 
-const shareOf = (received: number, total: number): number => Math.min(0.99, received / Math.max(total, 1))
+/** Returns the received share in steps of one percent, because each change of the progress is written to the journal. */
+function shareOf(received: number, total: number): number {
+  return Math.min(99, Math.floor((100 * received) / Math.max(total, 1))) / 100
+}
 
-/** Returns the progress as text, like `received 1048576 of 5242880 bytes`. */
-function describe(received: number, total: number): string {
-  return total > 0 ? `received ${received} of ${total} bytes` : `received ${received} bytes`
+/** Returns the progress as text, like `received 50 % of 300 MiB`, or `received 128 MiB` if the total is not known. */
+function describe(received: number, share: number, total: number): string {
+  if (total > 0) return `received ${Math.round(100 * share)} % of ${Math.ceil(total / mib)} MiB`
+  return `received ${Math.floor(received / (64 * mib)) * 64} MiB`
 }

@@ -273,15 +273,22 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that the host no longer has. Returns [] if the fleet view is newer than `state`. */
+/** Finds guests that the host no longer has. Returns [] if the fleet view is newer than a complete state. */
 function findGone(host: HostState, state: SyncedState): string[] {
-  if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
+  if (state.kind === 'changes') return removedGuests(state.changes)
+  if (state.epoch === host.epoch && state.revision < host.revision) return []
   const { snapshot } = state
   return [...host.guests.keys(), ...host.conflicts.keys()].filter((uuid) => !snapshot.has('guest', uuid))
 }
 
 function changedGuests(changes: readonly WatchResponse[]) {
   return changes.flatMap(({ event }) => (event?.$case === 'guest' ? [event.value] : []))
+}
+
+function removedGuests(changes: readonly WatchResponse[]): string[] {
+  return changes.flatMap(({ event }) =>
+    event?.$case === 'removed' && event.value.kind === 'guest' ? [event.value.key] : [],
+  )
 }
 
 /** True if the event adds a guest to the view, removes one, or changes its name. */

@@ -54,19 +54,26 @@ describe('the names and ids of guests in a fleet', function () {
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
   })
 
-  it('are free for another guest of the same host that replaced the guest while no gateway ran', async () => {
+  it('are free for another guest of the same host that replaced the guest while no gateway was connected', async () => {
     const warnings: string[] = []
     const log = pino({ level: 'warn' }, { write: (line) => void warnings.push(line) })
     await test.close()
     test = await startTestFleet({}, { redis, log })
     const { hostId, agent } = await test.addHost('one', { guests: 1 })
     const shown = test.store.key('shown-guests', hostId)
-    await waitFor(async () => (await test.store.client.hLen(shown)) === 1, { what: 'last state stored' })
+    const replace = (uuid: string, id: number): string => {
+      agent.removeGuest(uuid)
+      return agent.addGuest({ id, name: 'sim-1' }).uuid
+    }
+    await agent.stop()
+    const second = replace(uuidOf(1), 2)
+    await agent.resume()
+    await waitFor(() => test.fleet.view.findGuest('sim-1')?.guest.uuid === second, { what: 'the second guest' })
+    await waitFor(async () => (await test.store.client.hExists(shown, second)) > 0, { what: 'its state stored' })
     await test.fleet.close()
-    agent.removeGuest(uuidOf(1))
-    const { uuid } = agent.addGuest({ id: 2, name: 'sim-1' })
+    const third = replace(second, 3)
     const next = await test.startGateway()
-    await waitFor(() => next.view.findGuest('sim-1')?.guest.uuid === uuid, { what: 'the second guest' })
+    await waitFor(() => next.view.findGuest('sim-1')?.guest.uuid === third, { what: 'the third guest' })
     expect(warnings.filter((line) => line.includes('not shown'))).to.deep.equal([])
   })
 

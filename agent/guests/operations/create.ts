@@ -115,10 +115,20 @@ export async function acceptCreate(
   }
 }
 
-/** Host ports of a received archive can be in use on this host. Others are chosen in their place. */
+/**
+ * Plans the mappings of a received archive. Replaces host ports that are in use on this host. Omits mappings of
+ * addresses that this host does not have, because they must not apply to its other addresses.
+ */
 function portPlanOf(context: GuestContext, importId: string): NonNullable<CreateParts['planPorts']> {
   if (importId === '' || !context.imports.isUpload(importId)) return (wanted) => wanted
-  return (wanted, listening) => freePorts(context, wanted, listening)
+  const hasAddress = (hostIp: string): boolean => context.ports.hasHostIp(hostIp)
+  return (wanted, listening) =>
+    freePorts(
+      context,
+      wanted.filter(({ hostIp }) => hasAddress(hostIp)),
+      listening,
+      hasAddress,
+    )
 }
 
 /** Returns the request with the template, login and user data that fit the guest's kind and operating system. */

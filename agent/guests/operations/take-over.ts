@@ -68,15 +68,17 @@ export function takeOver({ store }: Pick<GuestContext, 'store'>, uuid: string, g
     throw conflict('guest_moving', 'this host has a copy of the container, or knows a newer owner')
 }
 
-/** Keeps host ports that are free on this host. Sets others to 0 (any free port). Joins the caller's transaction. */
+/**
+ * Keeps host ports that are free on this host. Sets others to 0 (any free port). Joins the caller's transaction.
+ * @param hasAddress true if this host has the address. By default it has none, because a failed host had others.
+ */
 export function freePorts(
   { ports }: Pick<GuestContext, 'ports'>,
   wanted: readonly CheckedMapping[],
   listening: ReadonlySet<string>,
+  hasAddress = (hostIp: string): boolean => hostIp === '',
 ): CheckedMapping[] {
   const choice = ports.openChoice(listening)
-  // Only mappings without a host address fit on this host, because the failed host had other addresses.
-  const hasAddress = (hostIp: string): boolean => hostIp === ''
   return planMappings(wanted, [], { hasAddress, tryTake: (one) => choice.tryTake(spanOf(one)) })
 }
 

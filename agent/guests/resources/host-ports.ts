@@ -77,6 +77,16 @@ export class HostPorts {
     if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
       throw invalidField('host_ip', 'host_ip: must be an address of the host')
   }
+
+  /** True if `checkHostIp` accepts the address. */
+  hasHostIp(hostIp: string): boolean {
+    try {
+      this.checkHostIp(hostIp)
+      return true
+    } catch {
+      return false
+    }
+  }
 }
 
 /** Enforces the limit of ports only for changes that add ports, because a guest can already exceed a lowered limit. */

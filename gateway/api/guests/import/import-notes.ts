@@ -18,22 +18,19 @@ export function withoutRefusedDevices(
   }
 }
 
-type Mapping = Guest['portMappings'][number]
-
 /** Describes the host ports that the container did not get, because they are in use or not allowed on its host. */
 export function portNotes(wanted: GuestSpec['portMappings'], created: Guest['portMappings']): ArchiveNote[] {
   return wanted
     .filter(({ hostPort }) => hostPort !== 0)
     .flatMap((mapping) => {
       const { protocol, hostIp, hostPort, containerPort } = mapping
-      const given = created.find((one) => one.protocol === protocol && isFor(one, containerPort))
+      const given = created.find(
+        (one) => one.protocol === protocol && one.hostIp === hostIp && one.containerPort === containerPort,
+      )
       const part = `${protocol} port ${hostPort}`
-      if (!given) return [{ part, reason: 'the container has no mapping for it' }]
+      if (!given) return [{ part, reason: `the host does not have the address ${hostIp}` }]
       if (given.hostPort !== hostPort)
         return [{ part, reason: `it is in use or not allowed on the host: the container got port ${given.hostPort}` }]
-      if (given.hostIp !== hostIp) return [{ part, reason: 'the mapping applies to all addresses of the host' }]
       return []
     })
 }
-
-const isFor = ({ containerPort }: Mapping, wanted: number): boolean => containerPort === wanted

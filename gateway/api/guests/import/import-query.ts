@@ -22,7 +22,10 @@ export const ImportQuerySchema = Type.Object({
     'Disk size in GiB. The archive must not be longer. Default: the size in the archive.',
   ),
   start: Type.Optional(
-    Type.Boolean({ description: '`true`: start the container after its creation. Default: `false`.' }),
+    Type.Boolean({
+      description:
+        '`true`: start the container after its creation. Default: `false`. Refused with `invalid_field` if the archive contains a firewall, which is not imported.',
+    }),
   ),
 })
 export type ImportQuery = Static<typeof ImportQuerySchema>

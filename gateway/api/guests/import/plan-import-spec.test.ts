@@ -46,6 +46,13 @@ describe('the container of an archive that a host has described', () => {
     expect(spec.start).to.equal(true)
   })
 
+  it('is not started without the firewall of the archive', () => {
+    const notes = [{ part: 'firewall', reason: 'it has 1 rules' }]
+    const act = (start: boolean) => () => planImportSpec({ ...described(), notes }, { start }, admin)
+    expect(errorOf(act(true))).to.have.property('code', 'invalid_field')
+    expect(act(false)().notes).to.deep.equal(notes)
+  })
+
   it('has nothing that an archive cannot contain', () => {
     const hostile = {
       ...{ virtualization: 'kvm', templateId: 'windows', sshPassword: 'x', sshPublicKey: 'x', sshAuthMode: 'key' },

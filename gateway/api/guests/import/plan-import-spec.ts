@@ -1,6 +1,6 @@
 import type { ArchiveNote, DescribeArchiveResponse } from '../../../../proto/gen/berth/agent/v1/archive.js'
 import { GuestSpec, type GuestLimits, type PortMapping } from '../../../../proto/gen/berth/agent/v1/guest.js'
-import { BerthError } from '../../../../shared/errors.js'
+import { BerthError, invalidField } from '../../../../shared/errors.js'
 import { checkInteger } from '../../../../shared/field-checks.js'
 import { parseGuestDevices } from '../../../../shared/guest-devices.js'
 import { defaultSnapshotLimit, limits as ranges } from '../../../../shared/guest-rules.js'
@@ -26,7 +26,8 @@ const longestNote = 500
 /**
  * Plans the container of an archive that a host has described. The host can be another one than the host of the new
  * container, so its answer is not trusted: only settings that an archive can have are used, and all are checked.
- * @throws {BerthError} `invalid_field` for the name; `agent_error` if the host describes an invalid container
+ * @throws {BerthError} `invalid_field` for the name, or for `start` if the archive contains a firewall, which is not
+ * imported; `agent_error` if the host describes an invalid container
  */
 export function planImportSpec(
   described: DescribeArchiveResponse,
@@ -39,6 +40,11 @@ export function planImportSpec(
   const notes = described.notes
     .slice(0, mostNotes)
     .map(({ part, reason }) => ({ part: cut(part), reason: cut(reason) }))
+  if (spec.start && notes.some(({ part }) => part === 'firewall'))
+    throw invalidField(
+      'start',
+      'start: the archive contains a firewall, which is not imported: import it stopped, set its rules, and start it',
+    )
   return { name, ...withoutRefusedDevices(caller, spec, notes) }
 }
 
