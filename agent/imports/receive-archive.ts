@@ -58,5 +58,5 @@ function shareOf(received: number, total: number): number {
 /** Returns the progress as text, like `received 50 % of 300 MiB`, or `received 128 MiB` if the total is not known. */
 function describe(received: number, share: number, total: number): string {
   if (total > 0) return `received ${Math.round(100 * share)} % of ${Math.ceil(total / mib)} MiB`
-  return `received ${Math.floor(received / (64 * mib)) * 64} MiB`
+  return `received ${Math.floor(received / (16 * mib)) * 16} MiB`
 }
