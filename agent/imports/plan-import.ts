@@ -130,13 +130,13 @@ function planDisk(
   throw new BerthError('conflict', 'disk_too_small', message, { field: 'disk' })
 }
 
-interface Clamped {
+interface LimitClamp {
   readonly part: string
   readonly value: number
   readonly range: { readonly min: number; readonly max: number }
 }
 
-function clamp({ part, value, range: { min, max } }: Clamped, notes: ImportNote[]): number {
+function clamp({ part, value, range: { min, max } }: LimitClamp, notes: ImportNote[]): number {
   const clamped = Math.min(max, Math.max(min, value))
   if (clamped !== value)
     notes.push({ part, reason: `the value must be from ${min} to ${max}, so the guest gets ${clamped}` })

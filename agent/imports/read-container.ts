@@ -45,17 +45,18 @@ async function readArchive({ container }: ImportRequest, sandbox: ManifestSandbo
 }
 
 /** A container's description, and the usual directory of its files. Undefined: the files are not in a directory. */
-interface Described {
+interface ContainerSource {
   readonly foreign: ForeignContainer
   readonly path: string | undefined
 }
 
-const readers: Readonly<Record<Exclude<SourceKind, 'archive'>, (request: ImportRequest) => Promise<Described>>> = {
-  directory: async ({ container }) => ({ foreign: describeDirectory(container), path: container }),
-  lxd: (request) => readLxd(request, lxd),
-  incus: (request) => readLxd(request, incus),
-  'proxmox-ct': readProxmox,
-}
+const readers: Readonly<Record<Exclude<SourceKind, 'archive'>, (request: ImportRequest) => Promise<ContainerSource>>> =
+  {
+    directory: async ({ container }) => ({ foreign: describeDirectory(container), path: container }),
+    lxd: (request) => readLxd(request, lxd),
+    incus: (request) => readLxd(request, incus),
+    'proxmox-ct': readProxmox,
+  }
 
 function describeDirectory(path: string): ForeignContainer {
   return { name: basename(path), addresses: [], mappings: [], devices: [], notes: [] }
@@ -77,7 +78,7 @@ const incus: LxdPlaces = {
   pools: ['/var/lib/incus/storage-pools'],
 }
 
-async function readLxd(request: ImportRequest, places: LxdPlaces): Promise<Described> {
+async function readLxd(request: ImportRequest, places: LxdPlaces): Promise<ContainerSource> {
   const { container, configFile } = request
   checkContainer(container)
   const parsed = configFile === undefined ? await query(container, places) : await readConfig(configFile)
@@ -129,7 +130,7 @@ async function findPooled(container: string, { pools }: LxdPlaces): Promise<stri
 const proxmoxDirectory = '/etc/pve'
 const numberPattern = /^[1-9]\d{2,8}$/
 
-async function readProxmox({ container, configFile }: ImportRequest): Promise<Described> {
+async function readProxmox({ container, configFile }: ImportRequest): Promise<ContainerSource> {
   if (!numberPattern.test(container))
     throw invalidField('container', 'container: must be the id of the container in Proxmox VE, for example 105')
   const foreign = planProxmox(await readText(configFile ?? join(proxmoxDirectory, 'lxc', `${container}.conf`)))

@@ -1,5 +1,5 @@
 import { flagOf, type Schema } from './flags.js'
-import { commandOf, type AnswerForm, type Argument, type Flag, type Named, type Operation } from './operation.js'
+import { commandOf, type AnswerForm, type Argument, type Flag, type NamedKind, type Operation } from './operation.js'
 import { exampleOf } from './examples.js'
 import { collectionsOf, planName } from './plan-names.js'
 import { wordingOf, type WordingContext } from './wording.js'
@@ -118,7 +118,7 @@ function flagsOf({ parameters = [] }: DocumentedOperation, body: Schema, documen
 /** The argument of an operation whose body is a file. */
 const archive: Argument = { label: 'file', place: 'file', field: '' }
 
-const namedBy: Readonly<Record<string, Named>> = { containers: 'guest', hosts: 'host' }
+const namedBy: Readonly<Record<string, NamedKind>> = { containers: 'guest', hosts: 'host' }
 
 function pathArguments(path: string): Argument[] {
   return [...path.matchAll(/([^/]+)\/\{(\w+)\}/g)].map(([, segment = '', field = '']) => ({

@@ -1,4 +1,4 @@
-import type { Flag, FlagType, Named, SizeUnit } from './operation.js'
+import type { Flag, FlagType, NamedKind, SizeUnit } from './operation.js'
 
 /* Derives flags from the schemas of parameters and fields. */
 
@@ -20,7 +20,7 @@ export interface FieldPlace {
 }
 
 /** Names of flags that differ from the name of the field. If `names` is set, the value names a guest or a host. */
-const special: Readonly<Record<string, { readonly name: string; readonly names?: Named }>> = {
+const special: Readonly<Record<string, { readonly name: string; readonly names?: NamedKind }>> = {
   host_id: { name: 'host', names: 'host' },
   canary_host_id: { name: 'canary-host', names: 'host' },
   without_hosts: { name: 'without-host', names: 'host' },
@@ -59,7 +59,7 @@ export function flagOf(field: string, schema: Schema, { place, isRequired }: Fie
 }
 
 /** Returns the allowed values, or the kind of object that a value names. */
-function namedValues(value: Schema, names: Named | undefined): Pick<Flag, 'values' | 'names'> {
+function namedValues(value: Schema, names: NamedKind | undefined): Pick<Flag, 'values' | 'names'> {
   return { ...(value.enum && { values: value.enum }), ...(names && value.type !== 'object' && { names }) }
 }
 

@@ -17,19 +17,19 @@ export interface Flag {
   /** Unit of a field of type `size`. */
   readonly unit?: SizeUnit
   /** Kind of the named object. The program also accepts the object's name or the beginning of its UUID. */
-  readonly names?: Named
+  readonly names?: NamedKind
 }
 
 export type SizeUnit = 'B' | 'MiB' | 'GiB' | 'GB'
 /** `guest`: the API accepts id, UUID and name of a guest; `guest-id`: only the id; `guest-uuid`: only the UUID. */
-export type Named = 'guest' | 'guest-id' | 'guest-uuid' | 'host'
+export type NamedKind = 'guest' | 'guest-id' | 'guest-uuid' | 'host'
 
 /** An argument without a flag: a parameter of the path, or the most important field of the body. */
 export interface Argument {
   readonly label: string
   readonly place: 'path' | 'body' | 'file'
   readonly field: string
-  readonly names?: Named
+  readonly names?: NamedKind
 }
 
 /** Form of the answer: the usual envelope, lines of JSON, server-sent events, a picture, or a file of any length. */

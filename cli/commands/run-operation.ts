@@ -1,4 +1,4 @@
-import { commandOf, type Named, type Operation } from '../catalog/operation.js'
+import { commandOf, type NamedKind, type Operation } from '../catalog/operation.js'
 import { taskIdsOf, type Answer, type BerthClient } from '../../client/index.js'
 import { usageError } from '../errors.js'
 import { planRequest, type Input, type PlannedRequest } from '../input/plan-request.js'
@@ -44,7 +44,7 @@ export async function runOperation({ operation, input, file, options, surroundin
 
 /** Replaces names by the ids that the API expects. */
 async function resolveNames(operation: Operation, input: Input, names: Names): Promise<Input> {
-  const resolve = async (text: string, kind: Named | undefined): Promise<string> =>
+  const resolve = async (text: string, kind: NamedKind | undefined): Promise<string> =>
     kind === undefined ? text : names.resolve(text, kind)
   const values = await Promise.all(
     input.arguments.map((text, index) => resolve(text, operation.arguments[index]?.names)),

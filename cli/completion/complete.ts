@@ -1,4 +1,4 @@
-import type { Named } from '../catalog/operation.js'
+import type { NamedKind } from '../catalog/operation.js'
 import type { Surroundings } from '../surroundings.js'
 import { loadTree } from './load-tree.js'
 import { planCompletion } from './plan-completion.js'
@@ -16,7 +16,7 @@ export async function runComplete(words: readonly string[], surroundings: Surrou
 }
 
 /** Returns the names of guests or hosts that are safe to insert into a command line. */
-async function namesOf(names: Named, surroundings: Surroundings, context: string | undefined): Promise<string[]> {
+async function namesOf(names: NamedKind, surroundings: Surroundings, context: string | undefined): Promise<string[]> {
   try {
     const { openSession } = await import('../session.js') // most completions need no request
     const session = await openSession(surroundings, { wait: true, ...(context !== undefined && { context }) })

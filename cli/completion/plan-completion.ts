@@ -1,4 +1,4 @@
-import type { Named } from '../catalog/operation.js'
+import type { NamedKind } from '../catalog/operation.js'
 
 /** A flag, and what can follow it. */
 export interface Choice {
@@ -8,20 +8,20 @@ export interface Choice {
   /** True if the next word is the value of the flag. */
   readonly hasValue?: true
   readonly values?: readonly string[]
-  readonly names?: Named
+  readonly names?: NamedKind
 }
 
 /** A command with its flags and subcommands. `arguments`: kind of object that each argument names; null: no object. */
 export interface Level {
   readonly flags: readonly Choice[]
-  readonly arguments?: readonly (Named | null)[]
+  readonly arguments?: readonly (NamedKind | null)[]
   readonly commands?: Readonly<Record<string, Level>>
 }
 
 export interface Completion {
   readonly texts: readonly string[]
   /** Kind of the objects whose names can complete the word; undefined: no names. */
-  readonly names: Named | undefined
+  readonly names: NamedKind | undefined
   /** Value of the flag `--context`. */
   readonly context: string | undefined
 }

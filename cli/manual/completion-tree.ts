@@ -1,5 +1,5 @@
 import type { Command, Option } from 'commander'
-import type { Named, Operation } from '../catalog/operation.js'
+import type { NamedKind, Operation } from '../catalog/operation.js'
 import { outputForms } from '../output/print.js'
 import { createProgram } from '../program.js'
 import type { Surroundings } from '../surroundings.js'
@@ -26,7 +26,7 @@ function levelOf(command: Command, operations: readonly Operation[]): Level {
 }
 
 /** Arguments of commands that are not operations. */
-const ownArguments: Readonly<Record<string, readonly Named[]>> = {
+const ownArguments: Readonly<Record<string, readonly NamedKind[]>> = {
   ssh: ['guest'],
   console: ['guest'],
   run: ['guest'],

@@ -1,5 +1,5 @@
 import { taskIdsOf, TimeoutError, type Answer, type ClientRequest, type Task } from '../../client/index.js'
-import type { Named } from '../catalog/operation.js'
+import type { NamedKind } from '../catalog/operation.js'
 import { usageError } from '../errors.js'
 import { describeError } from '../../shared/errors.js'
 import { hostNames } from '../moves/host-names.js'
@@ -85,7 +85,7 @@ async function withIds(
   values: Arguments,
   names: CallContext['names'],
 ): Promise<Record<string, unknown>> {
-  const idOf = (kind: Named) => (value: unknown) => names.resolve(String(value), kind)
+  const idOf = (kind: NamedKind) => (value: unknown) => names.resolve(String(value), kind)
   const result: Record<string, unknown> = { ...values }
   for (const { field, names: kind } of flags) {
     const value = result[field]

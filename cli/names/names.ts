@@ -1,4 +1,4 @@
-import type { Named } from '../catalog/operation.js'
+import type { NamedKind } from '../catalog/operation.js'
 import { RefusedError, type BerthClient } from '../../client/index.js'
 import { CliError, exitCodes } from '../errors.js'
 import { matchName, type Candidate } from './plan-match.js'
@@ -17,7 +17,7 @@ export class Names {
    * Converts a text to the id that the API expects. With `guest`, the API accepts id, UUID and name, so the text stays
    * unchanged (see `correct`). @throws {CliError} `notFound`
    */
-  async resolve(text: string, names: Named): Promise<string> {
+  async resolve(text: string, names: NamedKind): Promise<string> {
     if (names === 'guest' || text === '') return text
     if (names === 'host') return (await this.#find('host', text)).id
     if (names === 'guest-id') return /^\d+$/.test(text) ? text : (await this.#find('guest', text)).id

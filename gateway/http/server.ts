@@ -55,13 +55,13 @@ export interface Upgrades {
 }
 
 /** Handlers of a server: for HTTP requests, and for connections that switch to another protocol. */
-export interface Served {
+export interface ServerHandlers {
   readonly app: Koa
   readonly upgrades: Upgrades
 }
 
 export async function startHttpServer(
-  served: Served,
+  served: ServerHandlers,
   { listen, log, timeouts = defaultTimeouts, sockets }: HttpServerOptions,
 ): Promise<HttpServer> {
   const handlers = handlersOf(served)
@@ -105,7 +105,7 @@ export function pipelinedHandlers(handle: RequestHandler): Handlers {
   return { requests: new PipelinedRequests(handle) }
 }
 
-export function handlersOf({ app, upgrades }: Served): Handlers {
+export function handlersOf({ app, upgrades }: ServerHandlers): Handlers {
   const handle = app.callback()
   // `void` is safe, because the promise of `handle` never rejects. Koa catches all errors.
   return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }

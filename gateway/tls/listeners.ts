@@ -2,7 +2,7 @@ import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
 import { Mutex } from '../../shared/async/mutex.js'
 import { BerthError, describeError } from '../../shared/errors.js'
-import type { Served } from '../http/server.js'
+import type { ServerHandlers } from '../http/server.js'
 import type { ListenAddress } from '../sockets/listening-sockets.js'
 import type { ChallengeMethod } from './acme/obtain.js'
 import type { KeyedChain } from './certificate.js'
@@ -30,7 +30,7 @@ type Part = 'tls' | 'http'
 
 /** The listeners of this gateway. They follow the settings that all gateways share. */
 export class Listeners {
-  #served: Served | undefined
+  #served: ServerHandlers | undefined
   #tls: TlsListener | undefined
   #http: HttpListener | undefined
   readonly #mutex = new Mutex()
@@ -40,7 +40,7 @@ export class Listeners {
 
   constructor(private readonly options: ListenersOptions) {}
 
-  start(served: Served): Promise<void> {
+  start(served: ServerHandlers): Promise<void> {
     this.#served = served
     return this.converge()
   }

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Logger } from 'pino'
 import type { Connections } from '../http/connections.js'
-import { defaultTimeouts, handlersOf, httpOptions, serveRequests, type Served } from '../http/server.js'
+import { defaultTimeouts, handlersOf, httpOptions, serveRequests, type ServerHandlers } from '../http/server.js'
 import type { ListenAddress, ListeningSockets } from '../sockets/listening-sockets.js'
 import type { KeyedChain } from './certificate.js'
 import { acmeProtocol, type Challenges } from './challenges.js'
@@ -12,7 +12,7 @@ import { tlsVersions } from './handshake.js'
 import { listenWide } from './listen.js'
 
 export interface TlsListenerOptions {
-  readonly served: Served
+  readonly served: ServerHandlers
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger

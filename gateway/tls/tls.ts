@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { rootCertificates } from 'node:tls'
 import type { Logger } from 'pino'
 import { BerthError, conflict, describeError } from '../../shared/errors.js'
-import type { Served } from '../http/server.js'
+import type { ServerHandlers } from '../http/server.js'
 import type { ListenAddress, ListeningSockets } from '../sockets/listening-sockets.js'
 import type { Store } from '../store/store.js'
 import { Mutex } from '../../shared/async/mutex.js'
@@ -93,7 +93,7 @@ export class Tls {
   }
 
   /** Opens listeners when the settings require them, and renews the certificate in time. */
-  async start(served: Served): Promise<void> {
+  async start(served: ServerHandlers): Promise<void> {
     await this.#listeners.start(served)
     this.#renewal.start()
   }

@@ -5,7 +5,7 @@ import type { Fleet } from '../contract.js'
 import type { GuestCreation, GuestCreationRequest, HeldRoom } from '../creation-contract.js'
 import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
-import type { Placed, Placement } from './placement.js'
+import type { ChosenHost, Placement } from './placement.js'
 import type { Reservation } from './plan-claims.js'
 import type { ReservedRooms } from './plan-rooms.js'
 
@@ -76,7 +76,7 @@ export class GuestCreator {
   }
 
   /** @throws {BerthError} as `planPlacement`, or the error of an agent if all suitable hosts refused the guest */
-  #place(request: GuestCreationRequest, rooms: ReservedRooms, refusals: Refusals): Placed {
+  #place(request: GuestCreationRequest, rooms: ReservedRooms, refusals: Refusals): ChosenHost {
     const { placement, fleet } = this.options
     const placed = placement.placeNew(request, rooms, (hostId) => refusals.has(hostId))
     if (!placed) throw mostTelling([...refusals.values()])

@@ -31,7 +31,7 @@ export interface PlacementOptions {
 }
 
 /** A host that was chosen, and the changes of reservations that must be stored. */
-export interface Placed {
+export interface ChosenHost {
   readonly hostId: string
   readonly room: ReservedRoom
   /** Changes of other reservations that must be stored together with the new reservation. */
@@ -66,7 +66,7 @@ export class Placement {
     { operationId, spec, hostId: wanted, backup, settings, isFromArchive = false }: NewGuest,
     rooms: ReservedRooms,
     isExcluded: (hostId: string) => boolean = () => false,
-  ): Placed | undefined {
+  ): ChosenHost | undefined {
     const { candidates, counted, changes } = this.#read(rooms, operationId)
     const neighbors = this.#neighborsOf({ rules: spec.placement ?? noPlacement }, counted)
     const [isFromBackup, hasSettings] = [backup !== undefined, settings !== undefined]
@@ -172,7 +172,7 @@ export class Placement {
       alsoMoving,
       isFromBackup = false,
     }: TargetRequest & { readonly moveId?: string } = {},
-  ): Placed {
+  ): ChosenHost {
     const { candidates, counted, changes } = this.#read(rooms, moveId)
     const others = candidates.filter(({ host }) => host.id !== from)
     const { uuid, placement: rules = noPlacement } = guest

@@ -1,5 +1,5 @@
 import { conflict } from '../../../shared/errors.js'
-import type { Placed } from './placement.js'
+import type { ChosenHost } from './placement.js'
 import type { Reservation } from './plan-claims.js'
 import type { ReservedRoom, ReservedRooms } from './plan-rooms.js'
 
@@ -11,7 +11,7 @@ export interface ReservationRequest {
   /** True if a host has reported a guest with this name or id, whose reservation the store can have lost. */
   readonly isShown: (ref: string) => boolean
   /** Chooses a host and resources, or throws. `rooms` includes the reservations of earlier requests. */
-  readonly place: (rooms: ReservedRooms) => Placed
+  readonly place: (rooms: ReservedRooms) => ChosenHost
 }
 
 /** The data in the store on which the reservations for new guests depend. */
