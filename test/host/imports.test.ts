@@ -203,7 +203,7 @@ describe('berth-agent import', () => {
         }
         await waitFor(isReceiving, { what: () => `the archive arrives\n${lab.host.logTail()}` })
         expect(volumes()).to.have.length.above(before.length)
-        await lab.host.kill()
+        await lab.killAgent()
         lab.host.start()
         await lab.online()
         await gone('killed', before)
@@ -257,7 +257,7 @@ describe('berth-agent import', () => {
 
     it('deletes the snapshot of an export at the next start of the agent if the agent was killed', async () => {
       const client = await openExport()
-      await lab.host.kill()
+      await lab.killAgent()
       expect(snapshots()).to.have.length(1)
       lab.host.start()
       await snapshotGone()

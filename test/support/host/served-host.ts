@@ -71,12 +71,22 @@ export class ServedHost {
 
   /** Resolves when the gateway shows the host as online. It may be called while the gateway is still starting. */
   online(): Promise<unknown> {
+    return this.#waitForStatus('online')
+  }
+
+  /** Kills the agent. Resolves when the gateway has noticed this, so that `online` waits for the next agent. */
+  async killAgent(): Promise<void> {
+    await this.host.kill()
+    await this.#waitForStatus('offline')
+  }
+
+  #waitForStatus(status: string): Promise<unknown> {
     return waitFor(
       async () => {
         const answer = await this.gateway.request('GET', '/hosts').catch(() => undefined)
-        return answer?.status === 200 && answer.body.data[0].status === 'online'
+        return answer?.status === 200 && answer.body.data[0].status === status
       },
-      { what: () => `host online\n${this.host.logTail()}` },
+      { what: () => `host ${status}\n${this.host.logTail()}` },
     )
   }
 
