@@ -125,7 +125,8 @@ export class Imports implements GuestImports {
     const found = this.store.find(id)
     if (!found) throw notFound('import')
     if (found.state === 'refused') return
-    if (found.state !== 'waiting') throw conflict('task_running', 'the guest is being created: cancel its task instead')
+    if (found.state !== 'waiting')
+      throw conflict('task_running', 'the guest is being created: delete it when its creation has ended')
     this.store.refuse(id, 'the import was canceled')
   }
 
