@@ -99,7 +99,7 @@ async function createHost(
   const isShown = output.form === 'table' && output.columns === undefined && !output.isQuiet
   const result = isShown ? '' : await formatResult(output.isQuiet ? host : created, '', output)
   const print = (): void => (isShown ? showCommand(host.name, command, surroundings) : surroundings.writeOut(result))
-  return { client, id: host.id, name: host.name, earlier: host, validMs: validMs || Infinity, print }
+  return { client, id: host.id, name: host.name, earlier: host, validMs: validMs > 0 ? validMs : Infinity, print }
 }
 
 type Created = InstallCommand & { readonly host: NewHost & { readonly created_at: string } }
