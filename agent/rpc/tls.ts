@@ -16,7 +16,7 @@ const rejoinNoticedMs = 2000
  * Limits of connections without a proven identity. The limits are high, because after its restart, a gateway connects
  * at once for all consoles of a host.
  */
-const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
+const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 15_000 }
 
 /**
  * Credentials that check the gateway's role on every call, so that no handler can forget the check. The listener itself

@@ -17,7 +17,7 @@ class FakeSocket extends EventEmitter {
 }
 
 /** Opens a console. The test plays the agent through the listeners of the streams. */
-function openConsole(mode = 'shell') {
+function openConsole(mode = 'shell', { isOnline = true } = {}) {
   const listeners: ConsoleListener[] = []
   const requests: ConsoleRequest[] = []
   const endings: ConsoleEnding[] = []
@@ -37,6 +37,7 @@ function openConsole(mode = 'shell') {
       listeners.push(listener)
       return stream
     },
+    isOnline: () => isOnline,
     start: { guestUuid: 'some', mode } as ConsoleSocketParts['start'],
     voice: {
       connecting: silent,
@@ -54,12 +55,21 @@ function openConsole(mode = 'shell') {
 const opened = { $case: 'opened', value: { offset: 0 } } as Parameters<ConsoleListener['onMessage']>[0]
 
 describe('the socket of a console', () => {
-  it('opens a second connection to the host if the first connection breaks before the console is open', () => {
+  it('is opened again until the host accepts it, if its connection breaks before it is open', async () => {
     const { listeners, requests, endings } = openConsole()
+    for (const attempts of [1, 2]) {
+      listeners[attempts - 1]!.onEnd(brokenError(undefined))
+      await waitFor(() => listeners.length > attempts, { what: 'another attempt' })
+    }
+    listeners[2]!.onMessage(opened)
+    expect(requests.map(({ $case }) => $case)).to.deep.equal(['start', 'start', 'start'])
+    expect(endings).to.deep.equal([])
+  })
+
+  it('is not opened again if the host is offline', () => {
+    const { listeners, endings } = openConsole('shell', { isOnline: false })
     listeners[0]!.onEnd(brokenError(undefined))
-    expect(requests.map(({ $case }) => $case)).to.deep.equal(['start', 'start'])
-    listeners[1]!.onEnd(brokenError(undefined))
-    expect([listeners.length, endings]).to.deep.equal([2, [{ code: 1011, reason: 'host_offline' }]])
+    expect([listeners.length, endings]).to.deep.equal([1, [{ code: 1011, reason: 'host_offline' }]])
   })
 
   it('opens no second connection if the host refuses the console', () => {

@@ -1,7 +1,7 @@
 import type { RawData, WebSocket } from 'ws'
 import type { ConsoleOpened, ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
 import type { ConsoleRequest } from '../../shared/console-frames.js'
-import type { BerthError } from '../../shared/errors.js'
+import { BerthError } from '../../shared/errors.js'
 import { fromServiceError, UnansweredError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/agent-contract.js'
 import { endingOfError, endingOfExit, endings, type ConsoleEnding } from './endings.js'
@@ -14,7 +14,9 @@ const inputWindowBytes = 256 * 1024
 /** If more than `fullBytes` of output wait for the client, the stream is paused until less than `drainedBytes` wait. */
 const fullBytes = 1024 * 1024
 const drainedBytes = 256 * 1024
-const openTimeoutMs = 15_000
+const openTimeoutMs = 30_000
+/** Time in ms until a console whose connection broke before it was open is opened again. */
+const reopenMs = 500
 /** Interval of pings in ms. A client that does not answer a ping before the next ping is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
@@ -26,6 +28,8 @@ const resizeCostBytes = 1024
 export interface ConsoleSocketParts {
   readonly socket: WebSocket
   openStream(listener: ConsoleListener): ConsoleStream
+  /** True while the guest's host is online. */
+  isOnline(): boolean
   readonly start: ConsoleStart
   readonly voice: ConsoleVoice
   readFrame(data: Buffer, isBinary: boolean): ClientFrame
@@ -62,8 +66,10 @@ export class ConsoleSocket {
   #isAlive = true
   readonly #rate = new InputRate(performance.now())
   #stream: ConsoleStream
-  #attempts = 0
   readonly #timer: NodeJS.Timeout
+  #reopenTimer: NodeJS.Timeout | undefined
+  /** Why the last attempt to open the console failed. */
+  #problem: BerthError | undefined
   #resumeTimer: NodeJS.Timeout | undefined
 
   get #isProgram(): boolean {
@@ -72,7 +78,7 @@ export class ConsoleSocket {
 
   constructor(private readonly parts: ConsoleSocketParts) {
     const { socket, voice } = parts
-    this.#timer = setTimeout(() => this.end(endings.failed), openTimeoutMs)
+    this.#timer = setTimeout(() => this.#giveUp(), openTimeoutMs)
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     socket.on('pong', () => (this.#isAlive = true))
     socket.on('error', () => undefined) // the event `close` follows and is handled
@@ -92,6 +98,7 @@ export class ConsoleSocket {
     this.#state = 'ended'
     clearTimeout(this.#timer)
     clearTimeout(this.#resumeTimer)
+    clearTimeout(this.#reopenTimer)
     const { socket, voice } = this.parts
     if (!keep) this.#ask({ $case: 'close', value: {} })
     this.#stream.end()
@@ -122,7 +129,6 @@ export class ConsoleSocket {
   }
 
   #open(): ConsoleStream {
-    this.#attempts++
     const stream = this.parts.openStream({
       onMessage: (message) => this.#show(message),
       onEnd: (error) => this.#failed(error),
@@ -270,18 +276,28 @@ export class ConsoleSocket {
   }
 
   /**
-   * True if the console may be opened once more, because the connection broke during the first attempt. A program is
-   * not started a second time, because the first attempt has possibly started it already.
+   * True if the console may be opened again, because its connection broke before it was open, for example during a
+   * restart of the agent. A program is not started again, because it has possibly been started already.
    */
-  #mayRepeat(error: BerthError): boolean {
-    return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && this.#attempts === 1
+  #mayReopen(error: BerthError): boolean {
+    const { isOnline } = this.parts
+    return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && isOnline()
   }
 
   #failed(error: unknown): void {
     if (this.#state === 'ended' || this.#state === 'exited') return
     const known = fromServiceError(error, { step: 'open a console', left: this.#state === 'open' })
-    if (this.#mayRepeat(known)) return void (this.#stream = this.#open())
-    if (this.#state === 'opening') this.parts.voice.failed(this.parts.socket, known.message)
-    this.end(endingOfError(known.code), true)
+    if (!this.#mayReopen(known)) return this.#fail(known)
+    this.#problem = known
+    this.#reopenTimer = setTimeout(() => (this.#stream = this.#open()), reopenMs)
+  }
+
+  #giveUp(): void {
+    this.#fail(this.#problem ?? new BerthError('timeout', 'agent_timeout', 'the host did not open the console in time'))
+  }
+
+  #fail({ code, message }: BerthError): void {
+    if (this.#state === 'opening') this.parts.voice.failed(this.parts.socket, message)
+    this.end(endingOfError(code), true)
   }
 }

@@ -151,9 +151,9 @@ describe('the console API', () => {
 
     it('continues when the agent has restarted', async () => {
       const { client, status, terminal } = await lab.opened(guest)
-      await lab.gateway.fleet.setHostState('host-a', 'offline')
+      await lab.agent.stop()
       expect((await client.ended()).code).to.equal(1011)
-      await lab.gateway.fleet.setHostState('host-a', 'online')
+      await lab.agent.resume()
       const again = await lab.opened(guest, { query: { resume: status.resume } })
       again.client.type('x')
       await waitFor(() => terminal.input === 'x', { what: 'the same terminal' })

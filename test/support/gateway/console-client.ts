@@ -101,7 +101,7 @@ export class ConsoleClient {
   }
 
   #ended(): undefined {
-    if (this.closed) throw new Error(`closed: ${this.closed.code} ${this.closed.reason}`)
+    if (this.closed) throw new Error(`closed: ${this.closed.code} ${this.closed.reason} ${this.texts.join(' ')}`)
     if (this.refused) throw new Error(`refused: ${this.refused.status} ${this.refused.body}`)
   }
 }

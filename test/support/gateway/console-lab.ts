@@ -23,8 +23,8 @@ export class ConsoleLab {
   private constructor(readonly gateway: TestGateway) {}
 
   static async start(options: TestGatewayOptions = {}): Promise<ConsoleLab> {
-    // Consoles send so much data that the agent may be silent for a second. The host must stay online nevertheless.
-    const settings = { reconnectMs: 5000, ...options, now: () => Date.now() + lab.aheadMs }
+    // Consoles send so much data that the agent may be silent for a while. The host must stay online nevertheless.
+    const settings = { reconnectMs: 60_000, ...options, now: () => Date.now() + lab.aheadMs }
     const lab: ConsoleLab = new ConsoleLab(await startTestGateway(settings))
     return lab
   }
