@@ -44,6 +44,8 @@ export interface GuestImports {
   order(id: string): void
   /** Forgets an import, because the creation of its guest has ended. Joins the caller's transaction. */
   end(id: string): void
+  /** Ends the reception of an archive with this error. Has no effect on other imports. */
+  fail(id: string, error: unknown): void
   /**
    * Copies the files of the original container into an empty volume. Makes the copied network services ignore eth0.
    * @throws {BerthError} `import_refused`, `import_interrupted`, `disk_too_small`, `image_invalid`; the signal's reason

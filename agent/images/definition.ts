@@ -59,7 +59,7 @@ function checkMakeable(images: Images, id: string): void {
 function makeStep(images: Images): Step<ImageMakeInput> {
   return {
     name: 'image',
-    cancelable: true,
+    cancelable: () => true,
     run: (step) =>
       step.yieldWhile(
         images.ensure(step.input.templateId, (fraction, stage) => step.report(fraction, stage), step.signal),

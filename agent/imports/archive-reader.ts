@@ -8,7 +8,7 @@ import { importTooSmall } from './import-errors.js'
 import { readManifest } from './read-manifest.js'
 
 /** Time in ms for reading a manifest. The gateway waits for it, and the client of the gateway. */
-const manifestTimeoutMs = 5000
+const manifestTimeoutMs = 20_000
 
 /** Reads archives in the sandbox of unpacked archives. */
 export function openArchiveReader({ lxc, storage }: Pick<AgentConfig, 'lxc' | 'storage'>): ArchiveReader {

@@ -120,13 +120,15 @@ export class Imports implements GuestImports {
     }
   }
 
-  /** Cancels an import that waits for a gateway. Can be repeated. @throws {BerthError} `not_found`, `task_running` */
+  /**
+   * Cancels an import, unless its files are already complete. Can be repeated.
+   * @throws {BerthError} `not_found`, `task_running`, `invalid_state`
+   */
   cancel(id: string): void {
     const found = this.store.find(id)
     if (!found) throw notFound('import')
     if (found.state === 'refused') return
-    if (found.state !== 'waiting')
-      throw conflict('task_running', 'the guest is being created: delete it when its creation has ended')
+    if (found.state !== 'waiting') return void this.parts.engine().cancel(id)
     this.store.refuse(id, 'the import was canceled')
   }
 
@@ -146,6 +148,10 @@ export class Imports implements GuestImports {
   end(id: string): void {
     this.uploads.find(id)?.fail(interrupted())
     this.store.end(id)
+  }
+
+  fail(id: string, error: unknown): void {
+    this.uploads.find(id)?.fail(error)
   }
 
   async copy(...[id, target, step]: Parameters<GuestImports['copy']>): Promise<void> {

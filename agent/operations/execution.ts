@@ -150,7 +150,7 @@ export class Execution {
       stage,
     })
     const abort = new AbortController()
-    if (phase === 'run' && step.cancelable) this.#cancelable = { index, abort }
+    if (phase === 'run' && step.cancelable?.(this.operation.input)) this.#cancelable = { index, abort }
     try {
       await this.#observe(step, `before-${phase}`)
       await step[phase]?.(this.#context(attempt, reporter, abort.signal))

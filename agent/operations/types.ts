@@ -50,10 +50,10 @@ export interface Step<Input> {
   /** Weight in the operation's progress; default 1. */
   readonly weight?: number
   /**
-   * True if the operation can be canceled during this step. A cancellation aborts `signal` and undoes the operation.
-   * Ignored for a `forwardOnly` operation.
+   * Returns true if the operation can be canceled during this step. Default: false. A cancellation aborts `signal` and
+   * undoes the operation. Ignored for a `forwardOnly` operation.
    */
-  readonly cancelable?: boolean
+  cancelable?(input: Input): boolean
   run(context: StepContext<Input>): Promise<void>
   undo?(context: StepContext<Input>): Promise<void>
 }

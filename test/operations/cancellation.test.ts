@@ -46,7 +46,7 @@ describe('the operation engine', () => {
     })
     const long: Step<unknown> = {
       name: 'long',
-      cancelable: true,
+      cancelable: () => true,
       run: ({ signal }) =>
         new Promise((_, reject) => {
           done.push('long')
@@ -70,7 +70,7 @@ describe('the operation engine', () => {
   it('undoes a canceled operation even if its running step still succeeds', async () => {
     const gate = new Gate()
     const undone: string[] = []
-    const deaf = { ...gate.step, cancelable: true, undo: async () => void undone.push('gate') }
+    const deaf = { ...gate.step, cancelable: () => true, undo: async () => void undone.push('gate') }
     const engine = lab.start([define('a', [deaf, step('never', () => fail())])])
     engine.submit(order('1', 'a', 'g'))
     await gate.entered(1)
@@ -82,7 +82,7 @@ describe('the operation engine', () => {
 
   it('reports a canceled operation as failed if the undo of a step fails', async () => {
     const gate = new Gate()
-    const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
+    const stuck = { ...gate.step, cancelable: () => true, undo: async () => fail('stuck') }
     const engine = lab.start([define('a', [stuck])])
     engine.submit(order('1', 'a', 'g'))
     await gate.entered(1)
@@ -97,7 +97,7 @@ describe('the operation engine', () => {
     const runs: string[] = []
     const deaf = {
       name: 'gate',
-      cancelable: true,
+      cancelable: () => true,
       run: () => (runs.push('run'), gate.pass()),
       undo: async () => void runs.push('undo'),
     }
@@ -130,7 +130,7 @@ describe('the operation engine', () => {
         })
         const long: Step<unknown> = {
           name: 'long',
-          cancelable: true,
+          cancelable: () => true,
           undo: undo('long'),
           run: ({ signal }) =>
             new Promise((_, reject) => {

@@ -187,7 +187,7 @@ describe('the creation of guests', () => {
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
     const [disk, configure, start] = creations.definition.steps
     const undo = async (): Promise<void> => void undone.push('start')
-    const definition = define('create', [disk!, configure!, { ...start!, cancelable: true, undo }])
+    const definition = define('create', [disk!, configure!, { ...start!, cancelable: () => true, undo }])
     const engine = lab.start([definition])
     for (const guest of ['slow', 'g']) engine.submit(order(guest, 'create', guest))
     await waitFor(() => engine.get('g').stage === 'start', { intervalMs: 2 })

@@ -50,7 +50,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
   return {
     name: 'send',
     weight: 8,
-    cancelable: true,
+    cancelable: () => true,
     run: async (step) => {
       const { operationId: id, subject, input } = step
       const known = store.get(subject.id).backups.find((backup) => backup.id === id)
@@ -118,7 +118,7 @@ function verifyStep(context: BackupContext): Step<BackupInput> {
   return {
     name: 'verify',
     weight: 3,
-    cancelable: true,
+    cancelable: () => true,
     run: async (step) => {
       const { operationId: id, subject, input } = step
       const at = repositoryOf(context.targets, subject.id, input)

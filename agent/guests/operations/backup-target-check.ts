@@ -15,7 +15,7 @@ export function backupTargetCheckKind(
     steps: [
       {
         name: 'check',
-        cancelable: true,
+        cancelable: () => true,
         run: async (step) => {
           const { target } = repositoryOf(context.targets, step.subject.id, step.input)
           await step.yieldWhile(context.backups.probe(target, step))

@@ -171,6 +171,7 @@ function createSteps(context: GuestContext): GuestStep<CreateInput>[] {
   const disk = diskStep(context, prepare)
   const makeDisk: GuestStep<CreateInput> = {
     ...disk,
+    cancelable: ({ importId }) => importId !== undefined,
     run: (step) => (step.input.importId === undefined ? disk.run(step) : importDisk(context, step)),
   }
   return [makeDisk, ...firstBootSteps(context, { prepare, start })]

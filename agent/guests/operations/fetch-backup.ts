@@ -54,7 +54,7 @@ export function fetchStep<Input extends FetchInput>(parts: FetchParts, onFetched
   return {
     name: 'fetch',
     weight: 8,
-    cancelable: true,
+    cancelable: () => true,
     run: withGuest<Input>(store, async ({ uuid }, step) => {
       await removeStrays(context, uuid)
       await volumes.discardNext(uuid)

@@ -131,7 +131,7 @@ function copyStep(parts: CopyParts, live: LiveSender): MoveStep {
   return {
     name: 'copy',
     weight: 8,
-    cancelable: true,
+    cancelable: () => true,
     run: async (step) => {
       // After an update of the agent, this step may run again although this host has begun to stop the guest. The step
       // then does nothing.

@@ -33,7 +33,7 @@ const maxWaiting = 2000
 /** Timeouts in ms that are shorter than the default. The gateway calls `getOperation` at all hosts, also slow ones. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which can be slow. */
-const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
+const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000, describeArchive: 30_000 }
 
 /** Time in ms in which an export must begin. The agent first freezes the guest, and takes a snapshot. */
 const exportTimeoutMs = 60_000

@@ -40,9 +40,17 @@ class FakeCall extends Duplex {
   }
 }
 
-function partsOf(call: FakeCall, timeoutMs = 600_000): OpenUploadParts {
+function partsOf(
+  call: FakeCall,
+  limits: Pick<OpenUploadParts, 'wantedMs'> & { timeoutMs?: number } = {},
+): OpenUploadParts {
   const connection = { archiveStreams: { receiveArchive: () => call }, holdArchives: () => undefined }
-  return { connection, link: { whileOnline: () => () => undefined }, timeoutMs } as unknown as OpenUploadParts
+  return {
+    connection,
+    link: { whileOnline: () => () => undefined },
+    timeoutMs: 600_000,
+    ...limits,
+  } as unknown as OpenUploadParts
 }
 
 async function* archive(): AsyncGenerator<Buffer> {
@@ -58,9 +66,17 @@ const errorOf = (promise: Promise<unknown>): Promise<unknown> =>
 describe('an upload to an agent', () => {
   it('says that the host does not answer if the agent does not accept the upload in time', async () => {
     const call = new FakeCall()
-    const error = await errorOf(openUpload(partsOf(call, 1), begin))
+    const error = await errorOf(openUpload(partsOf(call, { timeoutMs: 1 }), begin))
     expect(error).to.include({ code: 'agent_timeout', message: 'the host does not answer' })
     expect(call.isCanceled).to.equal(true)
+  })
+
+  it('ends if the agent does not request the archive in time', async () => {
+    const call = new FakeCall()
+    call.answer({ $case: 'accepted', value: {} })
+    const upload = await openUpload(partsOf(call, { wantedMs: 1 }), begin)
+    const error = await errorOf(upload.send(archive(), new AbortController().signal))
+    expect(error).to.include({ code: 'agent_timeout', message: 'the host did not receive the archive in time' })
   })
 
   it('passes on the error of an agent that fails while it takes no data', async () => {

@@ -16,19 +16,25 @@ export interface OpenUploadParts {
   readonly link: Pick<AgentLink, 'whileOnline'>
   /** Time in ms for the agent to accept the upload. */
   readonly timeoutMs: number
+  /** Time in ms for the agent to request the archive. Default: 10 minutes. */
+  readonly wantedMs?: number
 }
 
 type Call = ClientDuplexStream<ReceiveArchiveRequest, ReceiveArchiveResponse>
 type State = NonNullable<ReceiveArchiveResponse['state']>['$case']
 
 const partBytes = 64 * 1024
+/** Time in ms for the host to begin to unpack the archive, while it perhaps carries out earlier tasks. */
+const defaultWantedMs = 10 * 60_000
+/** Time in ms for the whole upload. The agent has a shorter limit, so only a host that hangs exceeds this one. */
+const wholeMs = 25 * 3_600_000
 
 /**
  * Begins the upload of an archive. Resolves when the agent waits for the creation of the guest.
  * @throws {BerthError} the agent's error, `host_offline`, `agent_timeout`
  */
 export async function openUpload(
-  { connection, link, timeoutMs }: OpenUploadParts,
+  { connection, link, timeoutMs, wantedMs = defaultWantedMs }: OpenUploadParts,
   begin: ReceiveArchiveBegin,
 ): Promise<ArchiveUpload> {
   const call = connection.archiveStreams.receiveArchive(new Metadata())
@@ -36,6 +42,7 @@ export async function openUpload(
   const upload = new GrpcUpload(
     call,
     link.whileOnline(() => call.cancel()),
+    wantedMs,
   )
   try {
     await upload.begin(begin, timeoutMs)
@@ -52,6 +59,7 @@ class GrpcUpload implements ArchiveUpload {
   constructor(
     private readonly call: Call,
     private readonly forget: () => void,
+    private readonly wantedMs: number,
   ) {
     this.#states = call[Symbol.asyncIterator]() as AsyncIterator<ReceiveArchiveResponse>
     call.on('error', () => undefined) // the iterator reports errors, too
@@ -76,13 +84,14 @@ class GrpcUpload implements ArchiveUpload {
 
   async send(parts: AsyncIterable<Buffer>, signal: AbortSignal): Promise<void> {
     const failed = new AbortController()
-    await untilAborted(this.#reached('wanted'), signal)
+    await unlessLate(untilAborted(this.#reached('wanted'), signal), this.wantedMs)
     const unpacked = this.#reached('unpacked')
     unpacked.catch((error: unknown) => failed.abort(error))
-    const either = AbortSignal.any([signal, failed.signal])
-    await this.#sendAll(parts[Symbol.asyncIterator](), either)
-    this.call.end({ part: { $case: 'end', value: {} } })
-    await untilAborted(unpacked, signal)
+    const sent = this.#sendAll(parts[Symbol.asyncIterator](), AbortSignal.any([signal, failed.signal])).then(() => {
+      this.call.end({ part: { $case: 'end', value: {} } })
+      return unpacked
+    })
+    await unlessLate(untilAborted(sent, signal), wholeMs)
     this.forget()
   }
 
@@ -122,4 +131,14 @@ class GrpcUpload implements ArchiveUpload {
     if (message.done || message.value.state?.$case !== state)
       throw new BerthError('internal', 'agent_error', `the host has not answered "${step}" as expected`)
   }
+}
+
+/** @throws {BerthError} `agent_timeout` */
+function unlessLate(promise: Promise<void>, timeoutMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const error = new BerthError('timeout', 'agent_timeout', 'the host did not receive the archive in time')
+    timer = setTimeout(() => reject(error), timeoutMs)
+  })
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
 }

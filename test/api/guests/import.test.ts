@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { randomBytes } from 'node:crypto'
-import { request as httpRequest, type ClientRequest } from 'node:http'
+import { once } from 'node:events'
+import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { tarEntry } from '../../../agent/exports/archive-head.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -186,6 +187,18 @@ describe('POST /containers/import', () => {
         },
         { what: 'the audit entry' },
       )
+    })
+
+    it('can be canceled like other tasks, and the client learns it', async () => {
+      const answer = once(client, 'response') as Promise<[IncomingMessage]>
+      const { data } = (await gateway.request('GET', '/tasks?status=running')).body
+      const { id } = (data as { id: string }[])[0]!
+      const canceled = await gateway.request('DELETE', `/tasks/${id}`)
+      expect(canceled.status, canceled.text).to.equal(200)
+      const [{ statusCode }] = await answer
+      expect(statusCode).to.equal(409)
+      const { text } = await gateway.request('GET', '/audit-logs?action=container.import&page_size=1')
+      expect(text).to.match(/import_interrupted: the import was canceled or its host was restarted/)
     })
 
     it('refuses a third archive of the same caller', async () => {

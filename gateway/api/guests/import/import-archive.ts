@@ -76,7 +76,7 @@ async function create(parts: CreationParts, context: Context, body: ArchiveBody)
     }
   } catch (error) {
     upload.cancel()
-    context.audit({ target: planned.name, detail: `ended after ${body.receivedBytes} bytes` })
+    context.audit({ target: planned.name })
     const mayExist = creation !== undefined || (upload.hostId !== '' && !isRefusal(error))
     if (mayExist) await parts.fleet.ended({ hostId: upload.hostId, operationId }, undoMs)
     await owner.revert()
