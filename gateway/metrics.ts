@@ -3,6 +3,8 @@ import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/ho
 import type { FleetView } from './fleet/contract.js'
 import { addMoveGauges } from './fleet/moves/move-metrics.js'
 import type { StoreHealth } from './access/contract.js'
+import { addEventMetrics } from './events/event-metrics.js'
+import type { EventHub } from './events/hub.js'
 import { addDrainGauge } from './drains/drain-metrics.js'
 import type { Drains } from './drains/drains.js'
 import { addMaintenanceGauge } from './maintenance/maintenance-metrics.js'
@@ -36,13 +38,14 @@ export interface MetricsSources extends StoreMetricSources {
   readonly tls: CertificateSource
   readonly gateways: Pick<Gateways, 'list'>
   readonly drains: Pick<Drains, 'all'>
+  readonly events: Pick<EventHub, 'listeners' | 'resets'>
   readonly maintenance: Pick<Maintenance, 'all'>
   readonly rotation: RotationSource
 }
 
 /** Metrics of the gateway, and the last reported metrics of all agents. */
 export function createMetrics(options: MetricsSources): Metrics {
-  const { view, health, tls, gateways, drains, maintenance, rotation, ...sources } = options
+  const { view, health, tls, gateways, drains, events, maintenance, rotation, ...sources } = options
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -54,6 +57,7 @@ export function createMetrics(options: MetricsSources): Metrics {
   addStoreMetrics(registry, sources)
   addGatewayGauge(registry, gateways)
   addDrainGauge(registry, drains)
+  addEventMetrics(registry, events)
   addMaintenanceGauge(registry, maintenance)
   addRotationGauges(registry, rotation)
   addCertificateGauge(registry, { name: 'start', help: 'Start', read: () => tls.validity?.notBeforeMs })

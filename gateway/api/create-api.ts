@@ -178,6 +178,7 @@ export function createApi(options: ApiOptions): Api {
     rotation: fleet.rotation,
     gateways: options.gateways,
     drains: options.drains,
+    events: options.events,
     maintenance: options.maintenance,
   })
   const isClosing = () => options.isClosing()

@@ -61,6 +61,7 @@ export class EventHub {
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
   #isRecording = false
+  #resets = 0
   #closed = false
   #started: boolean
   /** Mark of the latest change. `#nextPart`: number of its latest event. The next event gets this number plus 1. */
@@ -124,6 +125,11 @@ export class EventHub {
     return this.#listeners.size
   }
 
+  /** Number of events `reset` that were sent to clients that had missed events. */
+  get resets(): number {
+    return this.#resets
+  }
+
   /** Refuses a stream above the limits, in total or per caller. @throws {BerthError} `events_unavailable` */
   refuseTooMany(holding: Holding): void {
     const most = this.options.maxListeners ?? 2000
@@ -147,6 +153,7 @@ export class EventHub {
       audience,
       start: startOf(this.ring, resume),
       ring: this.ring,
+      onReset: () => this.#resets++,
       source: {
         gather: (...asked) => this.#gather(...asked),
         gatherConnections: (...asked) => this.#gatherConnections(...asked),

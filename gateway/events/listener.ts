@@ -36,6 +36,8 @@ export interface ListenerParts {
   readonly source: EventSource
   /** `undefined`: it is not known which events the client lacks. */
   readonly start: StreamStart | undefined
+  /** Called when the client missed events and must start over. */
+  onReset(): void
 }
 
 /**
@@ -54,11 +56,14 @@ export class EventSubscriber {
   readonly #ring: EventRing
   readonly #source: EventSource
 
-  constructor({ response, audience, ring, source, start }: ListenerParts) {
+  readonly #onReset: () => void
+
+  constructor({ response, audience, ring, source, start, onReset }: ListenerParts) {
     this.#response = response
     this.audience = audience
     this.#ring = ring
     this.#source = source
+    this.#onReset = onReset
     this.#next = start?.next ?? ring.released
     this.#catchUp = start?.catchUp
     response.on('drain', () => this.pump())
@@ -132,6 +137,7 @@ export class EventSubscriber {
   }
 
   #note(event: 'ready' | 'reset', id = this.#id): void {
+    if (event === 'reset') this.#onReset()
     this.#response.write(`id: ${id}\nevent: ${event}\ndata: {}\n\n`)
   }
 }

@@ -101,6 +101,8 @@ describe('GET /events', function () {
       lost.close()
       await waitFor(() => gateway.events.listeners <= 2)
     }
+    const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
+    expect(metrics).to.include('berth_event_stream_resets_total 3')
   })
 
   it('sends only events that the scopes and the containers of the API key allow', async () => {

@@ -1,0 +1,23 @@
+import { Counter, Gauge, type Registry } from 'prom-client'
+import type { EventHub } from './hub.js'
+
+/** Adds the number of open event streams, and the number of clients that missed events. */
+export function addEventMetrics(registry: Registry, events: Pick<EventHub, 'listeners' | 'resets'>): void {
+  new Gauge({
+    name: 'berth_event_streams',
+    help: 'Open event streams of this gateway',
+    registers: [registry],
+    collect() {
+      this.set(events.listeners)
+    },
+  })
+  new Counter({
+    name: 'berth_event_stream_resets_total',
+    help: 'Event streams of this gateway that sent reset, because their client had missed events',
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(events.resets)
+    },
+  })
+}
