@@ -27,6 +27,11 @@ export interface OutboundOptions {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'servername' | 'checkServerIdentity' | 'minVersion'>
   /** Maximum number of connections per origin. Further requests wait. Default: unlimited. */
   readonly maxConnections?: number
+  /**
+   * False: each request uses a new connection. The server may close an idle connection at the moment of a request, which
+   * then fails. Default: true.
+   */
+  readonly keepAlive?: boolean
   /** Maximum bytes of all headers of an answer. Default: Node's limit of 16 KiB. */
   readonly maxHeaderBytes?: number
 }
@@ -80,9 +85,9 @@ export class OutboundClient {
   readonly #exchanges = new Set<Exchange>()
 
   constructor(private readonly options: OutboundOptions) {
-    const { lookup, maxConnections = Infinity, tls } = options
+    const { keepAlive = true, lookup, maxConnections = Infinity, tls } = options
     const common = {
-      keepAlive: true,
+      keepAlive,
       timeout: keepAliveMs,
       maxSockets: maxConnections,
       ...(lookup && { lookup }),

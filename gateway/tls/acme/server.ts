@@ -62,7 +62,7 @@ export class AcmeServer {
   constructor(private readonly options: AcmeServerOptions) {
     const ca = options.caPem === '' ? undefined : [...rootCertificates, options.caPem]
     const timeouts = { connectMs: requestMs, headersMs: requestMs, bodyMs: requestMs }
-    this.#client = new OutboundClient({ timeouts, ...(ca && { tls: { ca } }) })
+    this.#client = new OutboundClient({ timeouts, keepAlive: false, ...(ca && { tls: { ca } }) })
   }
 
   get signal(): AbortSignal {
