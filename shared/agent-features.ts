@@ -21,6 +21,7 @@
  * - `delete-copy`: old copies of guests that belong to other hosts can be deleted.
  * - `export`: containers can be exported as archives.
  * - `import-archive`: containers can be created from archives that a gateway sends.
+ * - `standby`: the host can send increments of containers to other hosts, and can store such copies as warm standbys.
  */
 export const agentFeatures = [
   'upgrade',
@@ -42,5 +43,6 @@ export const agentFeatures = [
   'delete-copy',
   'export',
   'import-archive',
+  'standby',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

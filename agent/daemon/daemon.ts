@@ -154,6 +154,8 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await images.sweep()
   await context.backups.sweep()
   await domain.exports.sweep()
+  await domain.standbys.copies.sweep()
+  await domain.standbys.sender.sweep()
   await thawGuests(context)
   await adoptProcessors(context)
   await reconciler.network.ensure(['rules'])
@@ -255,10 +257,17 @@ function servicesOf(
   { archives, describe, metrics, history, swap, consoles, diagnosis, upgrade }: ServiceParts,
 ): AgentServices {
   const { abuse, arrivals, changes, context, engine, orders, capacity, policy, routing, images, sampler } = domain
+  const { standbys } = domain
   const { log } = context
   return {
-    moves: createMoveService({ arrivals, context, changes, startGate: domain.startGate, log }),
-    transfers: createTransferService({ context, ...arrivals, readPool: capacity.readDisk, log }),
+    moves: createMoveService({ arrivals, context, changes, startGate: domain.startGate, standbys, log }),
+    transfers: createTransferService({
+      context,
+      ...arrivals,
+      standbys: standbys.copies,
+      readPool: capacity.readDisk,
+      log,
+    }),
     archives: createArchiveService({ describeArchive: createDescribeArchive(archives), log }),
     archiveStreams: createArchiveStreamService({ uploads: domain.imports.uploads, log }),
     backups: createBackupService({ backups: context.backups, log }),
@@ -268,7 +277,13 @@ function servicesOf(
     settings: createGuestSettingsService({
       context,
       policy,
-      kinds: settingKinds({ context, policy, capacity, isBeingRemoved: (uuid) => isBeingRemoved(engine, uuid) }),
+      kinds: settingKinds({
+        context,
+        policy,
+        capacity,
+        standbys: standbys.sender,
+        isBeingRemoved: (uuid) => isBeingRemoved(engine, uuid),
+      }),
       log,
     }),
     routing: createRoutingService(routing, log),

@@ -23,6 +23,8 @@ import { Reconciler } from '../guests/reconcile/reconciler.js'
 import { DueDeletions } from '../guests/deletion/due-deletions.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/record/guest-store.js'
+import { StandbyCopies } from '../guests/standby/standby-copies.js'
+import { StandbySender } from '../guests/standby/standby-sender.js'
 import { noteAssigned } from '../guests/steps.js'
 import { readBootId } from '../host/process/proc.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
@@ -72,6 +74,7 @@ export interface Domain {
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
   readonly startGate: StartGate
+  readonly standbys: { readonly copies: StandbyCopies; readonly sender: StandbySender }
 }
 
 export interface DomainOptions {
@@ -142,6 +145,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     readDisk: () => host.readCapacity(),
   }
   const { readDisk } = capacity
+  const copies = new StandbyCopies({ context, capacity })
   const exports = new Exports({ context, readDisk })
   closers.add(() => exports.close())
   const traffic = new TrafficStore(changes)
@@ -219,6 +223,11 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     start: (uuid) => startNow(orders, uuid),
     putTraffic: (uuid, count) => traffic.put(uuid, { ...count, counterEpoch: '', counterRx: 0, counterTx: 0 }),
   })
+  const standbys = {
+    copies,
+    sender: new StandbySender({ context, capacity, busy: (uuid) => engine.busy(guestSubject(uuid)) }),
+  }
+  closers.add(() => standbys.sender.close())
   const applyAddresses = (): Promise<void> => reconciler.network.ensure(['rules', 'addresses'])
   const routing = new Routing({ changes, config, book: network, applyAddresses, log, facts: host.facts })
   const snapshots = new ScheduledRuns({ kind: scheduledSnapshots(context), context, engine })
@@ -245,6 +254,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     snapshots,
     backups,
     startGate,
+    standbys,
   }
 }
 

@@ -93,14 +93,15 @@ export interface PolicyKeeper {
 }
 
 /** The methods of `Volumes` that operations on guests need; see agent/storage/volumes.ts. */
-export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'list' | 'usage'> &
+export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove' | 'removeDisk' | 'list' | 'usage'> &
   Pick<Volumes, 'nextPathOf' | 'measureNext' | 'prepare' | 'has' | 'discardNext' | 'exchange' | 'restore'> &
   Pick<Volumes, 'prepareRescue' | 'discardRescue' | 'rescuePathOf' | 'imagePathOf'> &
   Pick<Volumes, 'snapshot' | 'listSnapshots' | 'deleteSnapshot' | 'snapshotPathOf'> &
   Pick<Volumes, 'snapshotsCount' | 'expectedRetained' | 'exclusiveBytes' | 'areFreed'>
 
 /** The methods of `DiskTransfers` that are needed to move guests; see agent/storage/disk-transfers.ts. */
-export type GuestTransfers = Pick<DiskTransfers, 'send' | 'receive' | 'confirm' | 'listComplete'>
+export type GuestTransfers = Pick<DiskTransfers, 'send' | 'receive' | 'confirm' | 'listComplete'> &
+  Pick<DiskTransfers, 'endSends' | 'discard'>
 
 /** Dependencies of the code in agent/guests. They are created in agent/daemon/domain.ts. */
 export interface GuestContext {

@@ -199,8 +199,9 @@ export async function removeFromHost(context: GuestContext, record: GuestRecord)
 }
 
 /** Removes the volume with its snapshots last, because the guest's processes use the volume until they end. */
-async function removeMachine(context: DiskContext, record: GuestRecord): Promise<void> {
+async function removeMachine(context: DiskContext & Pick<GuestContext, 'transfers'>, record: GuestRecord): Promise<void> {
   await context.machines.driverOf(record).delete(context.machines.of(record))
+  await context.transfers.endSends(record.uuid)
   await context.volumes.remove(record.uuid)
 }
 

@@ -62,6 +62,7 @@ describe('the store of an agent’s guests', () => {
       labels: noLabels,
       placement: noPlacement,
       deletion: null,
+      standby: null,
     }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)

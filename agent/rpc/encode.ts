@@ -45,6 +45,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
     placement: encodePlacement(record.placement),
     labels: { ...record.labels, tags: [...record.labels.tags] },
+    standby: record.standby ?? undefined,
     deletion: record.deletion ?? undefined,
     devices: [...record.devices],
     atNextStart: [...record.atNextStart],

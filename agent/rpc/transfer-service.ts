@@ -2,8 +2,10 @@ import { pipeline } from 'node:stream/promises'
 import type { TLSSocket } from 'node:tls'
 import { describeError } from '../../shared/errors.js'
 import type { TransferIdentity } from '../guests/moves/arrival-details.js'
+import { arrivalJournal } from '../guests/moves/disk-journal.js'
 import { memoryProtocol } from '../guests/moves/frame-stream.js'
 import { TransferReceiver, type ReceiverParts } from '../guests/moves/receive-transfer.js'
+import type { StandbyCopies } from '../guests/standby/standby-copies.js'
 import type { AgentTls } from './tls.js'
 
 /** Receives guests from other hosts, one per connection. A running guest has another connection for its memory. */
@@ -12,7 +14,11 @@ export interface TransferService {
   close(): void
 }
 
-export function createTransferService(parts: ReceiverParts): TransferService {
+export interface TransferParts extends ReceiverParts {
+  readonly standbys: Pick<StandbyCopies, 'openJournal'>
+}
+
+export function createTransferService(parts: TransferParts): TransferService {
   /**
    * Connections by the protocol and the id of their move. A newer connection of a move shows that the older one is
    * broken, and replaces it.
@@ -24,14 +30,16 @@ export function createTransferService(parts: ReceiverParts): TransferService {
       try {
         const { moveId, fromHostId, guestUuid: uuid } = tls.readTicket(socket.getPeerCertificate())
         const transfer = { moveId, fromHostId, uuid }
-        parts.received.check(transfer)
+        const isMemory = socket.alpnProtocol === memoryProtocol
+        const journal = (isMemory ? undefined : parts.standbys.openJournal(transfer)) ?? arrivalJournal(parts, transfer)
+        journal.check()
         tls.guard.trust(socket)
         const key = `${socket.alpnProtocol} ${moveId}`
         open.get(key)?.destroy()
         open.set(key, socket)
         socket.once('close', () => open.get(key) === socket && open.delete(key))
-        if (socket.alpnProtocol === memoryProtocol) void receiveMemory(parts, transfer, socket)
-        else void new TransferReceiver(parts, transfer, socket).run()
+        if (isMemory) void receiveMemory(parts, transfer, socket)
+        else void new TransferReceiver(parts, transfer, socket, { disks: journal }).run()
       } catch (error) {
         refuse(parts, socket, error)
       }

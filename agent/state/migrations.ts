@@ -202,6 +202,14 @@ export const migrations: readonly string[] = [
      message TEXT NOT NULL,
      revision INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  `CREATE TABLE standby_copies (
+     guest_uuid TEXT PRIMARY KEY,     -- the guest is on another host
+     standby_id TEXT NOT NULL,
+     from_host_id TEXT NOT NULL,
+     disk_gb INTEGER NOT NULL,
+     received TEXT NOT NULL,          -- JSON, see guests/moves/received-disks.ts
+     removing INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 /**

@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rmdir } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { conflict } from '../../shared/errors.js'
 import { isReadOnly, syncFilesystem } from '../host/disk/btrfs.js'
@@ -14,6 +14,8 @@ import type { Trash } from './trash.js'
 /** Sends and receives snapshots of guests that move between hosts. */
 export class DiskTransfers {
   readonly #bounds: Bounds
+  /** Running programs that send snapshots, by guest. */
+  readonly #sending = new Map<string, Set<SendProcess>>()
 
   constructor(
     private readonly pool: Pool,
@@ -27,7 +29,22 @@ export class DiskTransfers {
   send(guest: string, id: string, parent?: string): SendProcess {
     const { places } = this
     const from = parent === undefined ? undefined : places.snapshotPathOf(guest, parent)
-    return sendSubvolume(places.snapshotPathOf(guest, id), from)
+    const process = sendSubvolume(places.snapshotPathOf(guest, id), from)
+    const sending = this.#sending.get(guest) ?? new Set()
+    this.#sending.set(guest, sending.add(process))
+    const ended = (): void => {
+      sending.delete(process)
+      if (sending.size === 0 && this.#sending.get(guest) === sending) this.#sending.delete(guest)
+    }
+    process.ended.then(ended, ended)
+    return process
+  }
+
+  /** Ends the programs that read snapshots of the guest: btrfs deletes no subvolume that is being sent. */
+  async endSends(guest: string): Promise<void> {
+    const sending = [...(this.#sending.get(guest) ?? [])]
+    for (const process of sending) process.kill()
+    await Promise.all(sending.map(({ ended }) => ended.catch(() => undefined)))
   }
 
   /** Receives a snapshot. First removes what an earlier attempt left. Call `confirm` when the stream has ended. */
@@ -67,5 +84,13 @@ export class DiskTransfers {
       if (valid.has(name) && confirmed.has(name)) complete.push(name)
       else await this.trash.destroy(directory, [name])
     return complete
+  }
+
+  /** Removes everything that was received for a guest that this host does not have. */
+  async discard(guest: string): Promise<void> {
+    await this.listComplete(guest, new Set())
+    await rmdir(this.places.snapshotsOf(guest)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT' && error.code !== 'ENOTEMPTY') throw error
+    })
   }
 }

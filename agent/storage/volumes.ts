@@ -203,10 +203,15 @@ export class Volumes extends VolumePlaces {
    * `list` still finds the guest.
    */
   async remove(guest: string): Promise<void> {
-    const path = this.pathOf(guest)
-    this.#bounds.forget(guest)
     const snapshots = await this.listSnapshots(guest)
     if (snapshots.length > 0) await this.#destroySnapshots(guest, snapshots)
+    await this.removeDisk(guest)
+  }
+
+  /** Removes the guest's volumes from the pool, and keeps its snapshots. */
+  async removeDisk(guest: string): Promise<void> {
+    const path = this.pathOf(guest)
+    this.#bounds.forget(guest)
     await this.discardNext(guest)
     await this.discardRescue(guest)
     if (await exists(path)) await this.#trash.discard(path)

@@ -24,6 +24,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'delete-copy',
     'export',
     'import-archive',
+    'standby',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

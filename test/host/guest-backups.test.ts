@@ -144,6 +144,7 @@ describe('backups of guests', function () {
       generation: 0,
       former: undefined,
       sharedPools: [],
+      standbyId: '',
     }
     const made = await second.carryOut({ $case: 'createFromBackup', value: order }, operationId)
     expect([made.status, made.error]).to.deep.equal(['done', ''])

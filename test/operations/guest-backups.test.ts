@@ -179,7 +179,7 @@ async function prepare(name: BackupOrder, valueOf: (about: About) => object): Pr
   }
 }
 
-const newGuest = { generation: 0, former: undefined, sharedPools: [] }
+const newGuest = { generation: 0, former: undefined, sharedPools: [], standbyId: '' }
 
 /** Prepares the creation of a second guest from the backup of the first guest. */
 async function prepareNew(): Promise<MatrixSubject> {

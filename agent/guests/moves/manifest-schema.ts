@@ -96,7 +96,7 @@ const firewallRule = Type.Object({
 })
 
 /** Fields of a guest's document that do not move with the guest. They belong to the host or to its operations. */
-type StayingField = 'boot' | 'fetchedBytes' | 'nextExtraBytes' | 'atNextStart'
+type StayingField = 'boot' | 'standby' | 'fetchedBytes' | 'nextExtraBytes' | 'atNextStart'
 /** The part of a guest's JSON document that moves with the guest to another host. */
 export type MovedDocument = Omit<GuestDocument, StayingField>
 

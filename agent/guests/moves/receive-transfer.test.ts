@@ -46,6 +46,8 @@ describe('the receiver of a guest from another host', () => {
           const stream = new Writable({ write: (_chunk, _encoding, done) => done() })
           return { stream, ended: finished(stream), kill: () => void kills++ }
         },
+        endSends: () => expect.fail('the target sends nothing'),
+        discard: () => expect.fail('only for standbys'),
         confirm: async (_uuid, id) => void confirmed.push(id),
         listComplete: async (_uuid, ids) => (listed = [...ids]),
       },
@@ -70,7 +72,7 @@ describe('the receiver of a guest from another host', () => {
   function connect(checkMs?: number): { source: FrameStream; running: Promise<void> } {
     const [near, far] = duplexPair()
     const transfer = { moveId: 'm1', fromHostId: 'host-a', uuid }
-    return { source: new FrameStream(near), running: new TransferReceiver(parts(), transfer, far, checkMs).run() }
+    return { source: new FrameStream(near), running: new TransferReceiver(parts(), transfer, far, { checkMs }).run() }
   }
 
   async function sendData(source: FrameStream, request: object, data: string, bytes = data.length): Promise<unknown> {

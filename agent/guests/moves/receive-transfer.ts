@@ -6,10 +6,10 @@ import type { PoolCapacity } from '../../storage/pool.js'
 import { refuseFull } from '../../storage/room.js'
 import type { BackupContext } from '../context.js'
 import type { TransferIdentity } from './arrival-details.js'
+import { arrivalJournal, type DiskJournal } from './disk-journal.js'
 import { FrameStream, writeTo } from './frame-stream.js'
 import type { LiveArrivals } from './live-target.js'
 import { parseRequest, type TransferAnswer, type TransferRequest } from './messages.js'
-import { forgetReceived, noteReceived, planStreamBytes, readReceived } from './received-disks.js'
 import type { ReceivedGuests } from './received-guests.js'
 
 const mib = 1024 ** 2
@@ -30,22 +30,33 @@ export interface ReceiverParts {
   readonly log: Logger
 }
 
-/** Receives one guest from another host. The caller has checked the ticket of the connection. */
+export interface ReceiverOptions {
+  /** Interval in ms of checks whether this host still expects the transfer. */
+  readonly checkMs?: number | undefined
+  /** Default: the journal of an arriving guest. */
+  readonly disks?: DiskJournal
+}
+
+/** Receives one guest, or an increment of a standby. The caller has checked the ticket of the connection. */
 export class TransferReceiver {
   readonly #stream: FrameStream
+  readonly #checkMs: number
+  readonly #disks: DiskJournal
 
   constructor(
     private readonly parts: ReceiverParts,
     private readonly transfer: TransferIdentity,
     private readonly socket: Duplex,
-    private readonly checkMs = checkEveryMs,
+    { checkMs = checkEveryMs, disks = arrivalJournal(parts, transfer) }: ReceiverOptions = {},
   ) {
+    this.#checkMs = checkMs
+    this.#disks = disks
     this.#stream = new FrameStream(socket)
   }
 
   /** Answers requests until the connection or the move ends. Never rejects. */
   async run(): Promise<void> {
-    const timer = setInterval(() => this.#endUnexpected(), this.checkMs).unref()
+    const timer = setInterval(() => this.#endUnexpected(), this.#checkMs).unref()
     try {
       for (;;) {
         const request = parseRequest(await this.#stream.nextMessage())
@@ -56,11 +67,20 @@ export class TransferReceiver {
       await this.#fail(error)
     } finally {
       clearInterval(timer)
+      await this.#tidy()
+    }
+  }
+
+  async #tidy(): Promise<void> {
+    try {
+      await this.#disks.ended()
+    } catch (err) {
+      this.parts.log.warn({ err, guest: this.transfer.uuid }, 'could not delete received data of a transfer that ended')
     }
   }
 
   #check(): void {
-    this.parts.received.check(this.transfer)
+    this.#disks.check()
   }
 
   /** Ends the connection if the move has ended, because a hostile source could keep it open. */
@@ -86,9 +106,11 @@ export class TransferReceiver {
 
   async #answer(request: TransferRequest): Promise<TransferAnswer> {
     const { received, live } = this.parts
+    if (this.#disks.isForStandby && request.kind !== 'list' && request.kind !== 'disk')
+      throw conflict('bad_stream', 'the other host may only send snapshots for a standby')
     switch (request.kind) {
       case 'list':
-        return { snapshots: await this.#listComplete() }
+        return { snapshots: await this.#disks.listComplete() }
       case 'disk':
         await this.#receive(request.id)
         return {}
@@ -109,22 +131,16 @@ export class TransferReceiver {
     }
   }
 
-  async #listComplete(): Promise<string[]> {
-    const { transfers, store } = this.parts.context
-    const { uuid } = this.transfer
-    return transfers.listComplete(uuid, new Set(Object.keys(readReceived(store, uuid))))
-  }
-
   #completeId(id: string): string {
-    if (Object.hasOwn(readReceived(this.parts.context.store, this.transfer.uuid), id)) return id
+    if (this.#disks.has(id)) return id
     throw conflict('bad_stream', 'the other host did not send the last snapshot completely')
   }
 
   async #receive(id: string): Promise<void> {
-    const { transfers, store } = this.parts.context
+    const { transfers } = this.parts.context
     const { uuid } = this.transfer
-    forgetReceived(store, uuid, id)
-    const maxBytes = planStreamBytes(store.get(uuid), readReceived(store, uuid))
+    this.#disks.forget(id)
+    const maxBytes = this.#disks.maxBytes()
     const process = await transfers.receive(uuid, id)
     const bytes = await this.#readInto(process, maxBytes)
     this.#check()
@@ -132,8 +148,8 @@ export class TransferReceiver {
     // If this connection is closed, a newer connection of this move can be receiving a snapshot. The code below would
     // delete that snapshot.
     if (this.socket.destroyed) throw conflict('connection_lost', 'the other host has ended the connection')
-    noteReceived(store, uuid, this.transfer.moveId, { id, bytes })
-    await this.#listComplete() // deletes all received snapshots that are not complete, or no longer needed
+    this.#disks.note({ id, bytes })
+    await this.#disks.listComplete() // deletes all received snapshots that are not complete, or no longer needed
   }
 
   /** Passes received data to `process`, and waits until `process` has ended. @returns the number of bytes */

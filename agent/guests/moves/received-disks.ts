@@ -39,7 +39,7 @@ export interface ReceivedDisk {
  */
 export function noteReceived(store: GuestStore, uuid: string, moveId: string, disk: ReceivedDisk): void {
   store.changes.transaction(() => {
-    const mostBytes = lengthOf(store.get(uuid).spec.limits.diskGb * gib)
+    const mostBytes = streamLengthOf(store.get(uuid).spec.limits.diskGb * gib)
     const received = planReceived(readReceived(store, uuid), { moveId, disk, mostBytes })
     writeDetails(store, uuid, { ...(readDetails(store, uuid) as object), received })
   })
@@ -83,10 +83,11 @@ export function planStreamBytes(record: Pick<GuestRecord, 'spec' | 'snapshotSpac
   if (Object.keys(received).length >= limits.snapshots.max + maxRounds)
     throw conflict('bad_stream', 'the other host sent too many snapshots')
   const diskBytes = record.spec.limits.diskGb * gib
-  const left = lengthOf(diskFactor * diskBytes + planSpaceLimit(record)) - sumReceived(received)
-  return Math.max(0, Math.min(lengthOf(diskBytes), left))
+  const left = streamLengthOf(diskFactor * diskBytes + planSpaceLimit(record)) - sumReceived(received)
+  return Math.max(0, Math.min(streamLengthOf(diskBytes), left))
 }
 
-function lengthOf(dataBytes: number): number {
+/** Returns the maximum length in bytes of a stream with this much data. */
+export function streamLengthOf(dataBytes: number): number {
   return dataBytes * streamOverhead.factor + streamOverhead.bytes
 }

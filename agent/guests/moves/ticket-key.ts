@@ -11,10 +11,15 @@ type KeyContext = Pick<GuestContext, 'config' | 'logins'>
  * @throws {BerthError} `key_renewed` if the ticket was issued for an earlier key
  */
 export function sealTicketKey({ config, logins }: KeyContext, uuid: string, ticket: string): string {
+  return logins.seal(uuid, { password: readTicketKey(config, ticket) })
+}
+
+/** Returns the agent's present key, in PEM. @throws {BerthError} `key_renewed` if the ticket was issued for another key */
+export function readTicketKey(config: GuestContext['config'], ticket: string): string {
   const { privateKeyPem } = getIdentity(join(config.state_dir, 'identity'))
   if (!isFor(ticket, privateKeyPem))
     throw new BerthError('unavailable', 'key_renewed', 'the key of the host was just renewed: try again')
-  return logins.seal(uuid, { password: privateKeyPem })
+  return privateKeyPem
 }
 
 export function openTicketKey({ logins }: KeyContext, uuid: string, sealed: string): string {

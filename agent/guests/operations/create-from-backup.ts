@@ -1,11 +1,15 @@
 import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
-import { BerthError } from '../../../shared/errors.js'
+import { BerthError, invalidField } from '../../../shared/errors.js'
+import type { Step, StepContext } from '../../operations/types.js'
 import type { AcceptedOrder, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { decodeFirewall } from '../snapshots/backup-settings.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
+import { parseUuid } from '../create/parse-create.js'
+import { StandbyCopies } from '../standby/standby-copies.js'
+import { sortStandbySnapshots } from '../standby/standby-ids.js'
 import type { ChosenAddresses } from '../create/reserve.js'
 import { freePorts, giveBackAddresses, parseFormer, takeAddresses, takeOver } from './take-over.js'
 import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
@@ -15,6 +19,8 @@ import { endFetch, fetchStep, parseFetch, type FetchInput, type OnFetched } from
 interface CreateFromBackupInput extends CreateInput, FetchInput {
   /** True if the request contained a firewall, which replaces the firewall that the backup recorded. */
   hasFirewall?: boolean
+  /** Id of the standby from whose copy the disk is made. Absent: the disk is fetched from a backup. */
+  standbyId?: string
 }
 
 /**
@@ -24,23 +30,24 @@ interface CreateFromBackupInput extends CreateInput, FetchInput {
 export function createFromBackupKind(
   context: BackupContext,
   capacity: HostCapacity,
+  copies = new StandbyCopies({ context, capacity }),
 ): OperationKind<'createFromBackup', CreateFromBackupInput, GuestRecord> {
   return {
     action: 'create-from-backup',
-    accept: (order, { operationId }) => accept({ context, capacity }, order, operationId),
+    accept: (order, { operationId }) => accept({ context, capacity, copies }, order, operationId),
     steps: [
-      volumeStep(context),
-      fetchStep({ context, capacity }, restoreFirewall(context)),
+      volumeStep(context, copies),
+      unlessFromStandby(fetchStep({ context, capacity }, restoreFirewall(context))),
       { name: 'exchange', run: async ({ subject }) => void (await context.volumes.exchange(subject.id)) },
       ...firstBootSteps(context, { prepare: (work) => work(), start: (_step, boot) => boot() }),
-      { name: 'forget', run: (step) => endFetch(context, step) },
+      { name: 'forget', run: (step) => forget(context, step) },
     ],
-    ...endOf(context),
+    ...endOf(context, copies),
   }
 }
 
 /** Like `createEnd`. If the guest was removed again, its addresses of shared pools leave this host's pool, too. */
-function endOf(context: BackupContext): ReturnType<typeof createEnd> {
+function endOf(context: BackupContext, { journal }: StandbyCopies): ReturnType<typeof createEnd> {
   const end = createEnd(context)
   return {
     ...end,
@@ -48,8 +55,30 @@ function endOf(context: BackupContext): ReturnType<typeof createEnd> {
       end.settle(operation, outcome)
       const { id } = operation.subject
       if (!context.store.find(id)) giveBackAddresses(context, id)
+      // The copy has become a guest. After a restore that was undone, the copy stays, so that it can be used again.
+      else if ((operation.input as CreateFromBackupInput).standbyId !== undefined) journal.forget(id)
     },
   }
+}
+
+/** Skips the step if the disk is made from the copy of a standby. */
+function unlessFromStandby(step: Step<CreateFromBackupInput>): Step<CreateFromBackupInput> {
+  return {
+    ...step,
+    run: async (at) => {
+      if (at.input.standbyId === undefined) await step.run(at)
+    },
+  }
+}
+
+/** Deletes the snapshot of the copy from which the disk was made. */
+async function forget(context: BackupContext, step: StepContext<CreateFromBackupInput>): Promise<void> {
+  const { volumes } = context
+  const { id: uuid } = step.subject
+  const { standbyId } = step.input
+  if (standbyId === undefined) return endFetch(context, step)
+  for (const id of sortStandbySnapshots(await volumes.listSnapshots(uuid), standbyId))
+    await volumes.deleteSnapshot(uuid, id)
 }
 
 function restoreFirewall({ store }: BackupContext): OnFetched<CreateFromBackupInput> {
@@ -58,14 +87,20 @@ function restoreFirewall({ store }: BackupContext): OnFetched<CreateFromBackupIn
   }
 }
 
+interface AcceptParts {
+  readonly context: BackupContext
+  readonly capacity: HostCapacity
+  readonly copies: StandbyCopies
+}
+
 async function accept(
-  parts: { readonly context: BackupContext; readonly capacity: HostCapacity },
+  parts: AcceptParts,
   order: OrderOf<'createFromBackup'>,
   operationId: string,
 ): Promise<AcceptedOrder<CreateFromBackupInput>> {
   const { create } = order
   if (!create) throw new BerthError('invalid', 'missing_field', 'create: is required', { field: 'create' })
-  const fetched = parseFetch(parts.context.targets, create.uuid, order)
+  const fetched = parseSource(parts.context, create.uuid, order)
   const former = parseFormer(order)
   const planPorts =
     former &&
@@ -84,6 +119,7 @@ async function accept(
     input: { ...accepted.input, ...fetched, hasFirewall: create.firewall !== undefined },
     hashOf: { create: accepted.hashOf, ...told, generation: order.generation },
     reserve: () => {
+      if (fetched.standbyId !== undefined) parts.copies.refuseMissing(create.uuid, fetched.standbyId)
       if (former) takeOver(parts.context, create.uuid, order.generation)
       accepted.reserve()
       if (former) parts.context.store.update(create.uuid, former)
@@ -91,15 +127,37 @@ async function accept(
   }
 }
 
-/** Creates an empty disk. The fetched disk replaces it, like the disk of an existing guest. */
-function volumeStep(context: BackupContext): GuestStep<unknown> {
+/** Returns where the disk comes from. @throws {BerthError} `invalid_field`, `missing_field`, `unsupported` */
+function parseSource(
+  { targets }: BackupContext,
+  uuid: string,
+  order: OrderOf<'createFromBackup'>,
+): FetchInput & Pick<CreateFromBackupInput, 'standbyId'> {
+  if (order.standbyId === '') return parseFetch(targets, uuid, order)
+  if (order.create?.spec?.virtualization !== 'lxc')
+    throw new BerthError('invalid', 'unsupported', 'only LXC containers can have a warm standby')
+  if (order.generation === 0)
+    throw invalidField('standby_id', 'standby_id: only a guest of a failed host can be restored from a standby')
+  const standbyId = parseUuid('standby_id', order.standbyId)
+  return { targetId: '', target: '', backupId: '', sourceUuid: parseUuid('source_uuid', order.sourceUuid), standbyId }
+}
+
+/** Creates an empty disk, which the fetched disk replaces; or makes the disk from the copy of a standby. */
+function volumeStep(context: BackupContext, copies: StandbyCopies): GuestStep<CreateFromBackupInput> {
   const { store, volumes, machines } = context
   return {
     name: 'volume',
-    run: withGuest(store, async (record) => {
-      await volumes.prepare(record.uuid, { empty: true }, volumeLimitOf(machines, record))
-      await volumes.exchange(record.uuid)
+    run: withGuest<CreateFromBackupInput>(store, async (record, { input: { standbyId } }) => {
+      const { uuid } = record
+      const source =
+        standbyId === undefined ? ({ empty: true } as const) : { snapshot: await copies.getComplete(uuid, standbyId) }
+      await volumes.prepare(uuid, source, volumeLimitOf(machines, record))
+      await volumes.exchange(uuid)
     }),
-    undo: ifPresent(store, (record) => removeFromHost(context, record)),
+    undo: ifPresent<CreateFromBackupInput>(store, async (record, { input }) => {
+      if (input.standbyId === undefined) return removeFromHost(context, record)
+      await machines.driverOf(record).delete(machines.of(record)) // the next step's undo has detached the guest
+      await volumes.removeDisk(record.uuid)
+    }),
   }
 }

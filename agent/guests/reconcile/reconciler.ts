@@ -14,6 +14,7 @@ import type { GuestRecord } from '../record/record.js'
 import { RestartPolicy } from './restart-policy.js'
 import { RunningGuests } from './running.js'
 import { findStrays } from './strays.js'
+import { CopyJournal } from '../standby/copy-journal.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { settleSpace } from '../snapshots/snapshot-space.js'
 import { noteEvent } from '../steps.js'
@@ -191,12 +192,13 @@ export class Reconciler {
 
   async #findStrays(): Promise<string[]> {
     const { store, volumes, log } = this.#context
+    const copies = new CopyJournal(store.changes.db)
     const strays = await findStrays({
       store,
       volumes,
       log,
       drivers: this.#context.machines.drivers,
-      isBusy: this.#isBusy,
+      isBusy: (uuid) => this.#isBusy(uuid) || copies.find(uuid) !== undefined,
     })
     return strays.map((uuid) => `guest ${uuid} is on the host but not in the journal`)
   }

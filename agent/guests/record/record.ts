@@ -108,6 +108,24 @@ export interface GuestDeletion {
   resumes: boolean
 }
 
+/** Warm standby: a copy of the guest's disk on another host, which gets increments (docs/design/moving-guests.md). */
+export interface GuestStandby {
+  standbyId: string
+  hostId: string
+  intervalMinutes: number
+  /** Limit of the transfer in Mbit/s; 0: unlimited. */
+  bandwidthMbps: number
+  /** Time of the state of the disk that the other host has; 0: it has no complete copy. */
+  takenAtMs: number
+  sentBytes: number
+  /** Time of the last attempt; 0: never. */
+  triedAtMs: number
+  /** Failed attempts since the last complete increment. */
+  failures: number
+  /** Message of the last attempt's error; empty if it succeeded. */
+  error: string
+}
+
 /** Settings of the abuse watch for the guest (see agent/abuse). */
 export interface GuestSecurity {
   /** True if the guest is never stopped for abuse. */
@@ -161,6 +179,8 @@ export interface GuestDocument {
   labels: Readonly<GuestLabels>
   /** Rules by which the gateway chooses the guest's host. The agent only stores them. */
   placement: Readonly<PlacementRules>
+  /** Null if the guest has no warm standby. */
+  standby: Readonly<GuestStandby> | null
   /** Null if the guest is not marked as deleted. */
   deletion: Readonly<GuestDeletion> | null
   devices: readonly GuestDevice[]
@@ -200,6 +220,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   security: usualSecurity,
   labels: noLabels,
   placement: noPlacement,
+  standby: null,
   deletion: null,
   devices: [],
   os: 'linux',

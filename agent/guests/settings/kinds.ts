@@ -17,6 +17,8 @@ import { PortMappings } from './port-mappings.js'
 import { setSecurity } from './security.js'
 import { setSnapshotQuota } from './snapshot-quota.js'
 import { setSnapshotSchedule } from './snapshot-schedule.js'
+import type { StandbySender } from '../standby/standby-sender.js'
+import { setStandby } from './standby.js'
 
 export type WireChange = NonNullable<ChangeSettingRequest['change']>
 type ChangeName = WireChange['$case']
@@ -32,9 +34,10 @@ export interface SettingParts extends RemovalCheck {
   readonly context: GuestContext & Pick<BackupContext, 'targets'>
   readonly policy: PolicyKeeper
   readonly capacity: HostCapacity
+  readonly standbys: Pick<StandbySender, 'discard'>
 }
 
-export function settingKinds({ context, policy, capacity, isBeingRemoved }: SettingParts): SettingKinds {
+export function settingKinds({ context, policy, capacity, standbys, isBeingRemoved }: SettingParts): SettingKinds {
   const mappings = new PortMappings(context)
   const policies = new PolicySettings(context, policy)
   return {
@@ -59,6 +62,7 @@ export function settingKinds({ context, policy, capacity, isBeingRemoved }: Sett
     security: (target, wanted) => setSecurity(context, target, wanted),
     undelete: (target) => undelete({ ...context, isBeingRemoved }, target),
     labels: (target, wanted) => setLabels({ ...context, isBeingRemoved }, target, wanted),
+    standby: (target, wanted) => setStandby({ ...context, standbys }, target, wanted),
     devices: (target, wanted) => setDevices(context, target, wanted),
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
 import type { DiskContext, GuestVolumes } from '../context.js'
+import { sortStandbySnapshots } from '../standby/standby-ids.js'
 import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
@@ -89,7 +90,7 @@ export type SpaceState = 'settled' | 'freeing' | 'held'
 export async function settleSpace(context: DiskContext, uuid: string): Promise<SpaceState> {
   const known = context.store.find(uuid)
   if (!known || hasNothing(known)) return 'settled'
-  const { settled, hasHidden } = await measure(context.volumes, known)
+  const { settled, hasHidden } = await measure(context, known)
   if (isSettled(known, settled)) return 'settled'
   if (hasHidden) return 'held'
   if (!(await context.volumes.areFreed(uuid))) return 'freeing'
@@ -100,7 +101,7 @@ async function settleFreed(context: DiskContext, uuid: string): Promise<SpaceSta
   const { store, volumes } = context
   const record = store.find(uuid)
   if (!record) return 'settled'
-  const { settled, hasHidden } = await measure(volumes, record)
+  const { settled, hasHidden } = await measure(context, record)
   if (hasHidden) return 'held'
   if (!(await volumes.areFreed(uuid))) return 'freeing' // a snapshot was deleted since the last check
   store.update(uuid, { snapshotSpace: settled })
@@ -122,11 +123,15 @@ export async function awaitSettled(context: DiskContext, uuid: string, signal: A
   return (await settleSpace(context, uuid)) === 'settled'
 }
 
-async function measure(volumes: GuestVolumes, record: GuestRecord) {
-  const { present, hasHidden } = await findPresent(volumes, record)
+async function measure({ volumes, machines }: Pick<DiskContext, 'volumes' | 'machines'>, record: GuestRecord) {
+  const { present, hasHidden, hasStandby } = await findPresent(volumes, record)
   const usageBytes = await readExpected(volumes, record)
   const { snapshotsCount } = volumes
-  return { settled: planSettled(record, { present, usageBytes, snapshotsCount }), hasHidden }
+  const settled = planSettled(record, { present, usageBytes, snapshotsCount })
+  if (!hasStandby || !snapshotsCount) return { settled, hasHidden }
+  // The snapshot of a warm standby stays until the next increment. It retains at most a whole disk.
+  const diskBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))
+  return { settled: { ...settled, allowanceBytes: settled.allowanceBytes + diskBytes }, hasHidden }
 }
 
 /** True if the guest has no snapshots and no retained space, like most guests. This check reads only the record. */
@@ -143,10 +148,12 @@ function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: Snaps
   return isKnown && planRetained(record) === retainedBytes && planAllowance(record) === allowanceBytes
 }
 
-async function findPresent(volumes: GuestVolumes, { uuid, snapshots }: GuestRecord) {
+async function findPresent(volumes: GuestVolumes, { uuid, snapshots, standby }: GuestRecord) {
   const ids = new Set(await volumes.listSnapshots(uuid))
   const present = snapshots.filter(({ id }) => ids.has(id))
-  return { present, hasHidden: ids.size > present.length }
+  const standing = standby ? sortStandbySnapshots([...ids], standby.standbyId).length : 0
+  // During an increment, a standby has two snapshots. The one that is being sent is hidden.
+  return { present, hasHidden: ids.size > present.length + Math.min(1, standing), hasStandby: standing > 0 }
 }
 
 function note(store: GuestStore, uuid: string, change: Partial<SnapshotSpace>): void {

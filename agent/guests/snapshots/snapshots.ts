@@ -1,6 +1,7 @@
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { sentSnapshotId } from './backups.js'
 import type { DiskContext } from '../context.js'
+import { sortStandbySnapshots } from '../standby/standby-ids.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
@@ -57,9 +58,10 @@ export function isExportSnapshot(id: string): boolean {
 
 /** Deletes snapshots that earlier operations failed to delete: those in the pool that the guest's record lacks. */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
-  const { snapshots, backups } = store.get(uuid)
+  const { snapshots, backups, standby } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
   const known = new Set([...snapshots.map(({ id }) => id), ...sent])
-  for (const id of await volumes.listSnapshots(uuid))
-    if (!known.has(id) && !isExportSnapshot(id)) await volumes.deleteSnapshot(uuid, id)
+  const present = await volumes.listSnapshots(uuid)
+  for (const id of standby ? sortStandbySnapshots(present, standby.standbyId) : []) known.add(id)
+  for (const id of present) if (!known.has(id) && !isExportSnapshot(id)) await volumes.deleteSnapshot(uuid, id)
 }

@@ -19,7 +19,7 @@ export interface CreationOptions {
 }
 
 /** Fields of CreateFromBackupOrder that describe a guest of a failed host, with their values for a new guest. */
-const newGuest = { generation: 0, former: undefined, sharedPools: [] }
+const newGuest = { generation: 0, former: undefined, sharedPools: [], standbyId: '' }
 
 const noSettings = { firewall: undefined, backupSchedule: undefined }
 

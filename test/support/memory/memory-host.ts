@@ -190,6 +190,8 @@ export class MemoryHost {
         if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
         snapshots.get(uuid)!.set(id, content)
       },
+      endSends: async () => undefined,
+      discard: async (uuid) => void snapshots.delete(uuid),
       listComplete: async (uuid, confirmed) =>
         [...(snapshots.get(uuid)?.keys() ?? [])].filter((id) => confirmed.has(id)),
     }
@@ -267,6 +269,11 @@ export class MemoryHost {
         await this.faults.clone?.(uuid)
         this.volumes.add(uuid)
         contents.set(uuid, templateId)
+      },
+      removeDisk: async (uuid) => {
+        this.volumes.delete(uuid)
+        contents.delete(uuid)
+        next.delete(uuid)
       },
       remove: async (uuid) => {
         await this.faults.remove?.(uuid)

@@ -1,0 +1,46 @@
+import type { GuestTransfers } from '../context.js'
+import type { GuestStore } from '../record/guest-store.js'
+import type { TransferIdentity } from './arrival-details.js'
+import { forgetReceived, noteReceived, planStreamBytes, readReceived, type ReceivedDisk } from './received-disks.js'
+import type { ReceivedGuests } from './received-guests.js'
+
+/** The journal of the snapshots that one transfer receives: for an arriving guest, or for a standby. */
+export interface DiskJournal {
+  /** True: only snapshots are received, and no guest is made of them. */
+  readonly isForStandby: boolean
+  /** @throws {BerthError} `guest_moving` if this host does not expect the transfer, or no longer */
+  check(): void
+  /** Returns the ids of complete snapshots. Deletes all other received data. */
+  listComplete(): Promise<string[]>
+  /** True if the snapshot is complete. */
+  has(id: string): boolean
+  /** Forgets a snapshot that is about to be received again. @throws {BerthError} `bad_stream` */
+  forget(id: string): void
+  /** Returns the maximum length of the next stream in bytes. @throws {BerthError} `bad_stream` */
+  maxBytes(): number
+  /** Records that a snapshot is complete and durable. */
+  note(disk: ReceivedDisk): void
+  /** Called when the connection has ended. */
+  ended(): Promise<void>
+}
+
+export interface ArrivalJournalParts {
+  readonly context: { readonly store: GuestStore; readonly transfers: Pick<GuestTransfers, 'listComplete'> }
+  readonly received: Pick<ReceivedGuests, 'check'>
+}
+
+export function arrivalJournal({ context, received }: ArrivalJournalParts, transfer: TransferIdentity): DiskJournal {
+  const { store, transfers } = context
+  const { uuid, moveId } = transfer
+  const read = () => readReceived(store, uuid)
+  return {
+    isForStandby: false,
+    check: () => received.check(transfer),
+    listComplete: () => transfers.listComplete(uuid, new Set(Object.keys(read()))),
+    has: (id) => Object.hasOwn(read(), id),
+    forget: (id) => forgetReceived(store, uuid, id),
+    maxBytes: () => planStreamBytes(store.get(uuid), read()),
+    note: (disk) => noteReceived(store, uuid, moveId, disk),
+    ended: async () => undefined,
+  }
+}

@@ -1,0 +1,33 @@
+/*
+ * Ids of the hidden snapshots of a warm standby. They begin with the id of the standby, so that a later standby of the
+ * same guest does not use them, and they are numbered.
+ */
+
+const prefix = 'standby-'
+
+export function standbyPrefix(standbyId: string): string {
+  return `${prefix}${standbyId.slice(0, 8)}-`
+}
+
+/** True for a snapshot of any standby. */
+export function isStandbySnapshot(id: string): boolean {
+  return id.startsWith(prefix)
+}
+
+/** Returns the snapshots of this standby, oldest first. */
+export function sortStandbySnapshots(ids: readonly string[], standbyId: string): string[] {
+  return ids.filter((id) => numberOf(id, standbyId) > 0).sort((a, b) => numberOf(a, standbyId) - numberOf(b, standbyId))
+}
+
+/** Returns the id of the next snapshot. @param known ids of snapshots on both hosts */
+export function nextStandbySnapshot(known: readonly string[], standbyId: string): string {
+  const newest = Math.max(0, ...known.map((id) => numberOf(id, standbyId)))
+  return `${standbyPrefix(standbyId)}${newest + 1}`
+}
+
+/** Returns 0 for ids of other snapshots. */
+function numberOf(id: string, standbyId: string): number {
+  const start = standbyPrefix(standbyId)
+  const rest = id.slice(start.length)
+  return id.startsWith(start) && /^[1-9]\d{0,8}$/.test(rest) ? Number(rest) : 0
+}
