@@ -195,7 +195,8 @@ export class GatewayFleet implements Fleet {
       const target = view.findState(hostId)
       return authority.of(target && this.rotation.issuerOf(target.record))
     }
-    const relocated = { view, watched, placement, owners, moves, evacuations, ratios, ticketIssuer, log, reached }
+    const stores = { store, registry, moves, evacuations }
+    const relocated = { ...stores, view, watched, placement, owners, ratios, ticketIssuer, log, reached }
     this.relocation = openRelocation(relocated)
     this.#imports = new GuestImports({ view, fleet: this, log })
     this.#waits = new ViewWaits(view, callTimeoutMs)
@@ -234,6 +235,7 @@ export class GatewayFleet implements Fleet {
     this.rotation.start()
     this.#cache.start()
     this.relocation.decider.start()
+    this.relocation.keeper.start()
     this.#imports.start()
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
@@ -255,6 +257,7 @@ export class GatewayFleet implements Fleet {
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
     await rotationClosed
+    await this.relocation.keeper.stop()
     await this.relocation.decider.stop()
     await this.#imports.stop()
     await this.#cache.stop()

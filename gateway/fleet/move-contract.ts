@@ -3,6 +3,7 @@ import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { GuestView } from './reported.js'
+import type { UsableStandby } from './standby/plan-standbys.js'
 
 export interface GuestMoveRequest {
   /** Id of the move. A repeated request with this id gets the same operation. */
@@ -34,6 +35,10 @@ export interface EvacuatedBackup {
 export interface PlannedEvacuation extends PlannedMove {
   /** Newest backup of the guest. Absent if the guest has no backup. */
   readonly backup?: EvacuatedBackup
+  /** Complete copy of the guest on the host of its warm standby. Absent: there is none. */
+  readonly standby?: UsableStandby
+  /** True if the guest is started from the standby, which is newer than the backup. */
+  readonly isFromStandby: boolean
 }
 
 export interface EvacuationRequest {
@@ -157,9 +162,22 @@ export interface OldCopyAdmin {
   delete(request: DeleteCopyRequest): Promise<void>
 }
 
+/** Warm standbys of guests on other hosts. */
+export interface StandbyAdmin {
+  /**
+   * Checks that a host can store a copy of the guest.
+   * @throws {BerthError} `unsupported`, `invalid_field`, `not_found`, `agent_outdated`, `host_offline`, `invalid_state`,
+   * `guest_moving`, `resource_exhausted`
+   */
+  refuseUnfit(guest: GuestView, hostId: string): Promise<void>
+  /** Removes the copy of a standby, now or later. Never rejects. */
+  forget(uuid: string, standby: { readonly standbyId: string; readonly hostId: string }): Promise<void>
+}
+
 /** Brings guests to other hosts: by a move, or from a backup if their host has failed. */
 export interface Relocation {
   readonly moves: GuestMoves
   readonly evacuations: GuestEvacuations
   readonly oldCopies: OldCopyAdmin
+  readonly standbys: StandbyAdmin
 }

@@ -4,21 +4,28 @@ import { MoveDecider, type MoveDeciderOptions } from './moves/move-decider.js'
 import { OldCopies, type OldCopiesOptions } from './evacuation/old-copies.js'
 import type { Relocation } from './move-contract.js'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './moves/owner-confirmations.js'
+import { StandbyKeeper, type StandbyKeeperOptions } from './standby/standby-keeper.js'
+import { Standbys } from './standby/standbys.js'
 
 export interface OpenRelocation extends Relocation {
   /** Decides and ends moves and evacuations, also those that other gateways have begun. */
   readonly decider: MoveDecider
+  /** Orders the increments of standbys. */
+  readonly keeper: StandbyKeeper
 }
 
 type RelocationParts = GuestMoverOptions &
-  GuestEvacuatorOptions &
+  Omit<GuestEvacuatorOptions, 'standbys'> &
+  Omit<StandbyKeeperOptions, 'standbys'> &
   OwnerConfirmationsOptions &
   OldCopiesOptions &
   Omit<MoveDeciderOptions, 'evacuator' | 'confirmations'>
 
 export function openRelocation(parts: RelocationParts): OpenRelocation {
-  const evacuations = new GuestEvacuator(parts)
+  const standbys = new Standbys(parts)
+  const evacuations = new GuestEvacuator({ ...parts, standbys })
   const confirmations = new OwnerConfirmations(parts)
   const decider = new MoveDecider({ ...parts, evacuator: evacuations, confirmations })
-  return { moves: new GuestMover(parts), evacuations, oldCopies: new OldCopies(parts), decider }
+  const keeper = new StandbyKeeper({ ...parts, standbys })
+  return { moves: new GuestMover(parts), evacuations, oldCopies: new OldCopies(parts), standbys, decider, keeper }
 }

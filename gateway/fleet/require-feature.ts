@@ -38,8 +38,7 @@ const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> =
     conflict('agent_outdated', `the agent of ${name} is too old to rename containers: upgrade it first`),
   run: (name) =>
     conflict('agent_outdated', `the agent of ${name} is too old to run programs in containers: upgrade it first`),
-  standby: (name) =>
-    conflict('agent_outdated', `the agent of ${name} is too old for warm standbys: upgrade it first`),
+  standby: (name) => conflict('agent_outdated', `the agent of ${name} is too old for warm standbys: upgrade it first`),
   upgrade: (name) =>
     conflict(
       'upgrade_unsupported',

@@ -19,9 +19,12 @@ export interface StoredEvacuation {
   readonly generation: number
   /** The guest as the failed host last reported it, as protobuf in base64. */
   readonly guest: string
+  /** Target and id of the backup. Empty: the guest is started from its standby. */
   readonly targetId: string
   readonly backupId: string
-  /** Ids of backups that earlier restores found damaged or missing. Absent: no such backup was found. */
+  /** Id of the standby from whose copy the guest is started. Absent: it is restored from a backup. */
+  readonly standbyId?: string
+  /** Ids of backups and standbys that earlier restores found damaged or missing. Absent: none was found. */
   readonly unusable?: readonly string[]
   /** True if the restore failed, so that the failed host is the owner again. The host is informed when it is online. */
   readonly isReinstated?: boolean

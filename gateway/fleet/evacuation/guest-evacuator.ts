@@ -5,13 +5,7 @@ import { BerthError, conflict, notFound } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView } from '../contract.js'
-import type {
-  BegunEvacuation,
-  EvacuatedBackup,
-  EvacuationRequest,
-  GuestEvacuations,
-  PlannedEvacuation,
-} from '../move-contract.js'
+import type { BegunEvacuation, EvacuationRequest, GuestEvacuations, PlannedEvacuation } from '../move-contract.js'
 import { recheck } from '../moves/owner-confirmations.js'
 import type { MoveStore } from '../moves/move-store.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
@@ -20,6 +14,8 @@ import { findReported } from '../reported-guests.js'
 import { sharedPoolsOf } from '../shared-pools.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
+import type { Standbys } from '../standby/standbys.js'
+import { isFromStandby, planSource, preferenceOf, type EvacuationSource } from './plan-source.js'
 import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
 
 export interface GuestEvacuatorOptions {
@@ -29,6 +25,7 @@ export interface GuestEvacuatorOptions {
   readonly owners: Pick<GuestOwners, 'check'>
   readonly moves: Pick<MoveStore, 'find'>
   readonly evacuations: EvacuationStore
+  readonly standbys: Pick<Standbys, 'findUsable'>
   readonly ratios: Ratios
   readonly log: Logger
   readonly reached: (hostId: string, revision: number) => Promise<void>
@@ -41,14 +38,23 @@ export class GuestEvacuator implements GuestEvacuations {
   /** Plans the evacuation of several guests, as if they were restored one after another. Changes nothing. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedEvacuation[]> {
     // Even unrestorable guests count as moving. Otherwise, `together` rules would bind other guests to the failed host.
-    const request = { alsoMoving: guests.map(({ guest }) => guest.uuid), isFromBackup: true }
-    const targets = await this.options.placement.planTargets(guests, refuseUnrestorable, request)
+    const alsoMoving = guests.map(({ guest }) => guest.uuid)
+    const usable = await this.options.standbys.findUsable(guests)
+    const sources = new Map(
+      guests.map(({ guest }) => [guest.uuid, planSource(guest.backups, usable.get(guest.uuid))] as const),
+    )
+    const targets = await this.options.placement.planTargets(
+      guests,
+      (guest) => refuseUnrestorable(guest, sources.get(guest.guest.uuid)!),
+      { alsoMoving, isFromBackup: true, preferred: ({ guest }) => preferenceOf(sources.get(guest.uuid)!) },
+    )
     return guests.map((guest, at) => {
       const target = targets[at]!
-      const backup = findNewest(guest.guest)
-      const isRefused = target instanceof BerthError
-      const message = isRefused ? target.message : ''
-      return { guest, toHostId: isRefused ? '' : target, message, ...(backup && { backup }) }
+      const source = sources.get(guest.guest.uuid)!
+      const { backup, standby } = source
+      const known = { guest, ...(backup && { backup }), ...(standby && { standby }) }
+      if (target instanceof BerthError) return { ...known, toHostId: '', message: target.message, isFromStandby: false }
+      return { ...known, toHostId: target, message: '', isFromStandby: isFromStandby(source, target) }
     })
   }
 
@@ -97,14 +103,16 @@ export class GuestEvacuator implements GuestEvacuations {
     const guest = view.findGuest(uuid)
     if (guest?.hostId !== fromHostId) throw notFound('container')
     if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
-    refuseUnrestorable(guest)
     if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is already moving to another host')
     const { unusable = [] } = (await evacuations.find(uuid)) ?? {}
-    const { targetId, backupId } = findNewest(guest.guest, unusable)!
+    const usable = (await this.options.standbys.findUsable([guest])).get(uuid)
+    const source = planSource(guest.guest.backups, usable, [...unusable, ...refusedBy])
+    refuseUnrestorable(guest, source)
     const copies = [...view.states()].filter((host) => findReported(host, uuid)).map(({ record }) => record.id)
     try {
       const alsoMoving = [...view.guestsOf(fromHostId)].map((other) => other.guest.uuid)
-      const choice = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
+      const refused = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
+      const choice = { ...refused, ...preferenceOf(source) }
       const toHostId = await placement.reserveTarget(id, guest, choice)
       if (copies.includes(toHostId))
         throw conflict(
@@ -113,7 +121,10 @@ export class GuestEvacuator implements GuestEvacuations {
         )
       this.options.watched.agent(toHostId)
       const text = Buffer.from(Guest.encode(guest.guest).finish()).toString('base64')
-      return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, targetId, backupId, unusable })
+      const from = isFromStandby(source, toHostId)
+        ? { targetId: '', backupId: '', standbyId: source.standby!.standbyId }
+        : { targetId: source.backup!.targetId, backupId: source.backup!.backupId }
+      return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, ...from, unusable })
     } catch (error) {
       if ((await evacuations.find(uuid))?.id !== id) await placement.release([id])
       throw error
@@ -128,9 +139,9 @@ export class GuestEvacuator implements GuestEvacuations {
   }
 
   async #order(evacuation: StoredEvacuation, { requestedBy, openTarget }: EvacuationRequest): Promise<void> {
-    const { id, uuid, toHostId, targetId, backupId, generation } = evacuation
+    const { id, uuid, toHostId, targetId, backupId, standbyId = '', generation } = evacuation
     try {
-      const target = await openTarget(targetId)
+      const target = standbyId === '' ? await openTarget(targetId) : undefined
       if (!(await this.options.evacuations.confirm(evacuation))) return
       const former = Guest.decode(Buffer.from(evacuation.guest, 'base64'))
       const create = {
@@ -200,10 +211,10 @@ export class GuestEvacuator implements GuestEvacuations {
   async #reinstate(evacuation: StoredEvacuation): Promise<void> {
     const { placement, evacuations, log } = this.options
     const { errorCode = '' } = this.options.view.findOperation(evacuation.id)?.operation ?? {}
-    const { unusable = [], backupId } = evacuation
-    await evacuations.reinstate(
-      lostBackupCodes.has(errorCode) ? { ...evacuation, unusable: [...unusable, backupId] } : evacuation,
-    )
+    const { unusable = [], backupId, standbyId } = evacuation
+    // After any failure of a start from a standby, a backup is tried, if the guest has one.
+    const isLost = standbyId !== undefined || lostBackupCodes.has(errorCode)
+    await evacuations.reinstate(isLost ? { ...evacuation, unusable: [...unusable, standbyId ?? backupId] } : evacuation)
     await placement.release([evacuation.id])
     await this.#showOnOwner(evacuation)
     log.warn({ guest: evacuation.uuid, host: evacuation.toHostId }, 'a container could not be restored on another host')
@@ -215,25 +226,15 @@ export class GuestEvacuator implements GuestEvacuations {
 }
 
 /** @throws {BerthError} `backup_missing`, `invalid_state` */
-function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>): void {
+function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>, { backup, standby }: EvacuationSource): void {
   if (guest.deletion) throw conflict('invalid_state', 'the container is deleted')
   if (guest.status === 'creating')
     throw conflict('invalid_state', 'the container was being created when its host failed')
-  if (!findNewest(guest)) throw conflict('backup_missing', 'the container has no backup')
+  if (!backup && !standby) throw conflict('backup_missing', 'the container has no backup, and no usable standby')
 }
 
 /** Codes of failed restores after which an older backup is tried. Otherwise, the same backup is tried again. */
 const lostBackupCodes: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing'])
-
-/** @param unusable ids of backups that are only chosen if there is no other one */
-function findNewest(
-  { backups }: Pick<Guest, 'backups'>,
-  unusable: readonly string[] = [],
-): EvacuatedBackup | undefined {
-  const sorted = backups.toSorted((a, b) => b.createdAtMs - a.createdAtMs)
-  const newest = sorted.find(({ id }) => !unusable.includes(id)) ?? sorted[0]
-  return newest && { targetId: newest.targetId, backupId: newest.id, createdAtMs: newest.createdAtMs }
-}
 
 /** Returns settings for a new guest, copied from the last report of the failed host. */
 function specOf(guest: Guest): GuestSpec {

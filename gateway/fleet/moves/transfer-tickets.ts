@@ -4,6 +4,9 @@ import type { Authority } from '../../pki/authority.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import type { StoredMove } from './move-store.js'
 
+/** A transfer from one host to another: a move, or the increments of a standby. */
+export type Transfer = Pick<StoredMove, 'id' | 'uuid' | 'fromHostId' | 'toHostId'>
+
 /** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
 /** Maximum time in ms to repeat `submit` after an agent renewed its key. `renewalLookMs`: pause between attempts. */
@@ -21,7 +24,7 @@ export class TransferTickets {
   constructor(private readonly options: TransferTicketsOptions) {}
 
   /** Calls `submit` with a ticket for the transfer. Repeats this with a new ticket if the agent has renewed its key. */
-  async submit<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
+  async submit<T>(move: Transfer, submit: (ticket: string) => Promise<T>): Promise<T> {
     for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
       try {
         return await submit(await this.#issue(move))
@@ -35,7 +38,7 @@ export class TransferTickets {
   }
 
   /** Issues a certificate that allows exactly this transfer, for the key of the source host's agent. */
-  async #issue({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
+  async #issue({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: Transfer): Promise<string> {
     const { ticketIssuer, watched } = this.options
     const peer = watched.peerOf(fromHostId)
     if (!peer)

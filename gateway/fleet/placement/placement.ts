@@ -51,6 +51,17 @@ interface TargetRequest {
   readonly isFromBackup?: boolean
 }
 
+/** The host that a guest should get. */
+export interface Preference {
+  readonly toHostId?: string | undefined
+  /** True if the guest can go to any other host, too. */
+  readonly orElsewhere?: boolean
+}
+
+interface PlanRequest<T> extends Pick<TargetRequest, 'alsoMoving' | 'isFromBackup'> {
+  readonly preferred?: (guest: T) => Preference
+}
+
 /** Chooses hosts for guests. Resources are reserved in the store, so that no other gateway assigns them again. */
 export class Placement {
   constructor(private readonly options: PlacementOptions) {}
@@ -120,9 +131,9 @@ export class Placement {
   }
 
   /** Chooses the target of a guest's move, and reserves resources there. @throws {BerthError} as `planMoveTargets` */
-  async reserveTarget(moveId: string, guest: MovingGuest, request: TargetRequest = {}): Promise<string> {
+  async reserveTarget(moveId: string, guest: MovingGuest, request: TargetRequest & Preference = {}): Promise<string> {
     return this.options.rooms.change((rooms) => {
-      const { hostId, room, changes } = this.#placeMoved(guest, rooms, { ...request, moveId })
+      const { hostId, room, changes } = this.#placePreferred(guest, rooms, { ...request, moveId })
       return { changes: new Map([...changes, [moveId, room]]), result: hostId }
     })
   }
@@ -137,7 +148,7 @@ export class Placement {
   async planTargets<T extends MovingGuest>(
     guests: readonly T[],
     refuse: (guest: T) => void,
-    request: Pick<TargetRequest, 'alsoMoving' | 'isFromBackup'> = {},
+    { preferred, ...request }: PlanRequest<T> = {},
   ): Promise<(string | BerthError)[]> {
     const rooms = new Map(await this.options.rooms.list())
     const refusals = new Map(guests.map((guest) => [guest, findRefusal(() => refuse(guest))]))
@@ -146,13 +157,28 @@ export class Placement {
       const refusal = refusals.get(guest)
       if (refusal) return refusal
       try {
-        const { hostId, room } = this.#placeMoved(guest, rooms, { alsoMoving, ...request })
+        const { hostId, room } = this.#placePreferred(guest, rooms, { alsoMoving, ...request, ...preferred?.(guest) })
         rooms.set(`planned ${guest.guest.uuid}`, room)
         return hostId
       } catch (error) {
         return toBerthError(error, noTarget)
       }
     })
+  }
+
+  /** Like `#placeMoved`. With `orElsewhere`, chooses another host if the requested host cannot take the guest. */
+  #placePreferred(
+    guest: MovingGuest,
+    rooms: ReservedRooms,
+    request: TargetRequest & Preference & { readonly moveId?: string },
+  ): ChosenHost {
+    const { orElsewhere = false, toHostId, ...others } = request
+    try {
+      return this.#placeMoved(guest, rooms, { ...others, toHostId })
+    } catch (error) {
+      if (!orElsewhere || toHostId === undefined) throw error
+      return this.#placeMoved(guest, rooms, others)
+    }
   }
 
   /** Suggests moves of guests, and reserves nothing. @param refuse throws if the guest cannot move at present */

@@ -1,0 +1,82 @@
+import { expect } from 'chai'
+import type { GuestView } from '../contract.js'
+import { findUsable, isDue, isStale, nextAttemptMs } from './plan-standbys.js'
+
+const minuteMs = 60_000
+const standby = {
+  standbyId: 's1',
+  hostId: 'b',
+  intervalMinutes: 10,
+  bandwidthMbps: 0,
+  takenAtMs: 1_000_000,
+  sentBytes: 1,
+  triedAtMs: 1_000_500,
+  failures: 0,
+  error: '',
+}
+const viewOf = (guest: object, online = true): GuestView =>
+  ({ hostId: 'a', online, guest: { uuid: 'u1', status: 'running', standby, ...guest } }) as unknown as GuestView
+const copy = { standbyId: 's1', uuid: 'u1', fromHostId: 'a', complete: true }
+
+describe('the time of the next increment', () => {
+  for (const [name, change, expected] of [
+    ['is an interval after the last state of the disk', {}, 1_000_000 + 10 * minuteMs],
+    ['is now before the first increment', { takenAtMs: 0, triedAtMs: 0 }, 0],
+    ['is 5 minutes after a failure', { failures: 1 }, 1_000_500 + 5 * minuteMs],
+    ['is a shorter interval after a failure', { failures: 9, intervalMinutes: 1 }, 1_000_500 + minuteMs],
+    ['is 5 minutes after the first increment failed', { failures: 1, takenAtMs: 0 }, 1_000_500 + 5 * minuteMs],
+  ] as const)
+    it(name, () => expect(nextAttemptMs({ ...standby, ...change })).to.equal(expected))
+})
+
+describe('an increment', () => {
+  const lateMs = 1_000_000 + 11 * minuteMs
+  for (const [name, view, nowMs, expected] of [
+    ['is due after its interval', viewOf({}), lateMs, true],
+    ['is not due before', viewOf({}), 1_000_000 + 9 * minuteMs, false],
+    ['waits for an offline host', viewOf({}, false), lateMs, false],
+    ['is only for guests with a standby', viewOf({ standby: undefined }), lateMs, false],
+    ['waits while the guest leaves its host', viewOf({ ownership: { role: 'leaving' } }), lateMs, false],
+    ['is not for a broken guest', viewOf({ status: 'error' }), lateMs, false],
+    ['is not for a deleted guest', viewOf({ deletion: { sinceMs: 1, untilMs: 2 } }), lateMs, false],
+  ] as const)
+    it(name, () => expect(isDue(view, nowMs)).to.equal(expected))
+})
+
+describe('the copy of a standby', () => {
+  const facts = { guest: viewOf({}), isGone: false, isRelocating: false }
+  for (const [name, hostId, change, expected] of [
+    ['stays while its guest has this standby', 'b', {}, false],
+    ['is stale on another host', 'c', {}, true],
+    [
+      'is stale if the guest has another standby',
+      'b',
+      { guest: viewOf({ standby: { ...standby, standbyId: 's2' } }) },
+      true,
+    ],
+    ['is stale if the guest has no standby', 'b', { guest: viewOf({ standby: undefined }) }, true],
+    ['stays while the host of the guest is offline', 'b', { guest: viewOf({ standby: undefined }, false) }, false],
+    [
+      'stays while the guest is restored elsewhere',
+      'b',
+      { guest: viewOf({ standby: undefined }), isRelocating: true },
+      false,
+    ],
+    ['is stale if the guest was deleted', 'b', { guest: undefined, isGone: true }, true],
+    ['stays if no host reports the guest, which still exists', 'b', { guest: undefined }, false],
+  ] as const)
+    it(name, () => expect(isStale(copy, hostId, { ...facts, ...change })).to.equal(expected))
+
+  for (const [name, guest, copies, expected] of [
+    ['can be started', viewOf({}), [copy], true],
+    ['cannot be started if it is incomplete', viewOf({}), [{ ...copy, complete: false }], false],
+    ['cannot be started if it is of another standby', viewOf({}), [{ ...copy, standbyId: 's2' }], false],
+    ['cannot be started if it is of another guest', viewOf({}), [{ ...copy, uuid: 'u2' }], false],
+    ['cannot be started if it is from another host', viewOf({}), [{ ...copy, fromHostId: 'c' }], false],
+    ['cannot be started if its age is not known', viewOf({ standby: { ...standby, takenAtMs: 0 } }), [copy], false],
+  ] as const)
+    it(name, () => {
+      const usable = { standbyId: 's1', hostId: 'b', takenAtMs: 1_000_000 }
+      expect(findUsable(guest, copies)).to.deep.equal(expected ? usable : undefined)
+    })
+})

@@ -1,0 +1,63 @@
+import type { Guest, GuestStandby } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { StandbyCopy } from '../../../proto/gen/berth/agent/v1/move.js'
+import type { GuestView } from '../contract.js'
+import { isDeleted } from '../guest-status.js'
+
+const minuteMs = 60_000
+/** Maximum time in ms after a failed attempt until the next one. */
+const retryMs = 5 * minuteMs
+
+/** True if the next increment of the guest is due. */
+export function isDue({ guest, online }: GuestView, nowMs: number): boolean {
+  const { standby, ownership, status } = guest
+  if (!standby || !online || isDeleted(guest)) return false
+  if (ownership && ownership.role !== 'owner') return false
+  if (['creating', 'deleting', 'error'].includes(status)) return false
+  return nowMs >= nextAttemptMs(standby)
+}
+
+/** Time of the next attempt. An interval begins when the last state of the disk was taken. */
+export function nextAttemptMs({ takenAtMs, triedAtMs, intervalMinutes, failures }: GuestStandby): number {
+  const intervalMs = intervalMinutes * minuteMs
+  if (failures > 0) return triedAtMs + Math.min(intervalMs, retryMs)
+  return takenAtMs === 0 ? 0 : takenAtMs + intervalMs
+}
+
+export interface CopyFacts {
+  /** The guest, as its host reports it. Undefined: no host reports it. */
+  readonly guest: GuestView | undefined
+  /** True if the guest no longer exists. */
+  readonly isGone: boolean
+  /** True while the guest moves, or is restored on another host. */
+  readonly isRelocating: boolean
+}
+
+/** True if a copy on a host is not needed any more. A copy of a guest whose host is offline always stays. */
+export function isStale(copy: StandbyCopy, hostId: string, { guest, isGone, isRelocating }: CopyFacts): boolean {
+  if (isRelocating) return false
+  if (!guest) return isGone
+  if (!guest.online) return false
+  const { standby } = guest.guest
+  return standby?.standbyId !== copy.standbyId || standby.hostId !== hostId
+}
+
+/** A copy from which a guest of a failed host can be started. */
+export interface UsableStandby {
+  readonly standbyId: string
+  readonly hostId: string
+  /** Time of the state of the disk. */
+  readonly takenAtMs: number
+}
+
+/** Finds the complete copy that belongs to the standby of the guest. @param copies copies on the host of the standby */
+export function findUsable(
+  { hostId: fromHostId, guest }: { readonly hostId: string; readonly guest: Pick<Guest, 'uuid' | 'standby'> },
+  copies: readonly StandbyCopy[],
+): UsableStandby | undefined {
+  const { uuid, standby } = guest
+  if (!standby || standby.takenAtMs === 0) return undefined
+  const { standbyId, hostId, takenAtMs } = standby
+  const isOf = (copy: StandbyCopy): boolean =>
+    copy.uuid === uuid && copy.standbyId === standbyId && copy.fromHostId === fromHostId && copy.complete
+  return copies.some(isOf) ? { standbyId, hostId, takenAtMs } : undefined
+}

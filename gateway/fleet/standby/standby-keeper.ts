@@ -1,0 +1,146 @@
+import type { Logger } from 'pino'
+import { SingleFlight } from '../../../shared/async/single-flight.js'
+import { BerthError, describeError } from '../../../shared/errors.js'
+import { Lease } from '../../store/lease.js'
+import type { Store } from '../../store/store.js'
+import type { GuestView } from '../contract.js'
+import type { EvacuationStore } from '../evacuation/evacuation-store.js'
+import type { MoveStore } from '../moves/move-store.js'
+import { TransferTickets, type TransferTicketsOptions } from '../moves/transfer-tickets.js'
+import type { GuestRegistry } from '../placement/guest-registry.js'
+import type { FleetState } from '../view.js'
+import { isDue, isStale } from './plan-standbys.js'
+import { getStandby, type Standbys } from './standbys.js'
+
+const workEveryMs = 2000
+const leaseMs = 30_000
+/** Interval in ms in which copies that are not needed any more are removed. */
+const tidyEveryMs = 60_000
+/** Time in ms after which an increment is ordered again if its guest shows no result. */
+const orderAgainMs = 30_000
+
+export interface StandbyKeeperOptions extends TransferTicketsOptions {
+  readonly store: Store
+  readonly view: FleetState
+  readonly standbys: Standbys
+  readonly moves: Pick<MoveStore, 'list'>
+  readonly evacuations: Pick<EvacuationStore, 'list'>
+  readonly registry: Pick<GuestRegistry, 'findGone'>
+  readonly log: Logger
+}
+
+/**
+ * Orders the increments of all warm standbys, and removes copies that are not needed any more. Only the gateway that
+ * holds the lease does this. A second order of an increment has no effect, so calls need no fence.
+ */
+export class StandbyKeeper {
+  readonly lease: Lease
+  readonly #tickets: TransferTickets
+  readonly #working = new SingleFlight()
+  /** Times of orders, by uuid of the guest, until the guest shows a result. */
+  readonly #ordered = new Map<string, { readonly triedAtMs: number; readonly atMs: number }>()
+  #tidiedMs = performance.now()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(private readonly options: StandbyKeeperOptions) {
+    this.lease = new Lease(options.store, 'standby-worker', leaseMs)
+    this.#tickets = new TransferTickets(options)
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#working.run(() => this.#work()), workEveryMs)
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#working.settled()
+    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+  }
+
+  async #work(): Promise<void> {
+    try {
+      const due = [...this.options.view.guests()].filter((guest) => this.#isDue(guest))
+      const isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs
+      if ((due.length === 0 && !isUntidy) || !(await this.lease.take())) return
+      const relocating = await this.#readRelocating()
+      await Promise.all(due.map((guest) => relocating.has(guest.guest.uuid) || this.#orderQuietly(guest)))
+      if (isUntidy) await this.#tidy(relocating)
+    } catch (error) {
+      this.options.log.debug({ reason: describeError(error) }, 'could not check the standbys; trying again later')
+    }
+  }
+
+  async #readRelocating(): Promise<Set<string>> {
+    const { moves, evacuations } = this.options
+    const all = await Promise.all([moves.list(), evacuations.list()])
+    return new Set(all.flat().map(({ uuid }) => uuid))
+  }
+
+  #isDue(view: GuestView): boolean {
+    const { uuid, standby } = view.guest
+    const ordered = this.#ordered.get(uuid)
+    const isOrdered = ordered !== undefined && ordered.triedAtMs === standby?.triedAtMs
+    if (!isOrdered) this.#ordered.delete(uuid)
+    if (isOrdered && performance.now() - ordered.atMs < orderAgainMs) return false
+    return isDue(view, Date.now())
+  }
+
+  async #orderQuietly(view: GuestView): Promise<void> {
+    const { uuid, standby } = view.guest
+    this.#ordered.set(uuid, { triedAtMs: standby?.triedAtMs ?? 0, atMs: performance.now() })
+    try {
+      await this.#order(view)
+    } catch (error) {
+      if (error instanceof BerthError && error.code === 'guest_busy') return
+      this.options.log.info({ guest: uuid, reason: describeError(error) }, 'could not order an increment of a standby')
+    }
+  }
+
+  async #order(view: GuestView): Promise<void> {
+    const { standbys } = this.options
+    const { uuid } = view.guest
+    const { standbyId, hostId } = getStandby(view)
+    const order = { uuid, standbyId, toAddress: '', toSerials: [], ticket: '', refusal: '' }
+    const { moves } = standbys.agent(view.hostId)
+    const refusal = await this.#prepare(view)
+    if (refusal !== '') return void (await moves.syncStandby({ ...order, refusal }))
+    const { address: toAddress, serials } = this.options.view.findState(hostId)!.record
+    const transfer = { id: standbyId, uuid, fromHostId: view.hostId, toHostId: hostId }
+    await this.#tickets.submit(transfer, (ticket) =>
+      moves.syncStandby({ ...order, toAddress, toSerials: [...serials], ticket }),
+    )
+  }
+
+  /** Prepares the host of the standby. @returns why it refuses the copy; empty: it does not */
+  async #prepare(view: GuestView): Promise<string> {
+    const { standbyId, hostId } = getStandby(view)
+    const host = this.options.view.findHost(hostId)
+    if (!host) return 'the host of the standby was removed'
+    try {
+      await this.options.standbys.expect(view, { standbyId, host, dryRun: false })
+      return ''
+    } catch (error) {
+      if (error instanceof BerthError) return error.message
+      throw error
+    }
+  }
+
+  async #tidy(relocating: ReadonlySet<string>): Promise<void> {
+    this.#tidiedMs = performance.now()
+    for (const { record } of this.options.view.states())
+      await this.#tidyHost(record.id, relocating).catch((error: unknown) =>
+        this.options.log.debug({ host: record.id, reason: describeError(error) }, 'could not check copies of standbys'),
+      )
+  }
+
+  async #tidyHost(hostId: string, relocating: ReadonlySet<string>): Promise<void> {
+    const { standbys, registry, view } = this.options
+    const copies = await standbys.listCopies(hostId)
+    const gone = new Set(await registry.findGone(copies.map(({ uuid }) => uuid)))
+    for (const copy of copies) {
+      const { uuid } = copy
+      const facts = { guest: view.findGuest(uuid), isGone: gone.has(uuid), isRelocating: relocating.has(uuid) }
+      if (isStale(copy, hostId, facts)) await standbys.forget(uuid, { ...copy, hostId })
+    }
+  }
+}
