@@ -57,6 +57,7 @@ import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
 import { oldCopyRoutes } from './hosts/old-copies.js'
+import { standbyRoutes } from './guests/standby.js'
 import { evacuateRoute } from './hosts/evacuate.js'
 import { drainRoutes } from './hosts/drain.js'
 import { fleetCaRoutes } from './hosts/fleet-ca.js'
@@ -173,6 +174,7 @@ export function createApi(options: ApiOptions): Api {
       options.fleetUpgrades.lease,
       options.drains.lease,
       options.maintenance.lease,
+      fleet.relocation.keeper.lease,
       fleet.rotation.lease,
     ],
     rotation: fleet.rotation,
@@ -247,6 +249,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...portMappingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),
+    ...standbyRoutes({ fleet, time }),
     ...suspensionRoutes({ fleet, time }),
     ...trafficRoutes(fleet),
     ...routingRoutes(fleet),

@@ -6,7 +6,7 @@ export type EventKind = (typeof eventKinds)[number]
 /** Types of events: `kind.word`, for example `guest.created`. */
 export const eventTypes = [
   ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
-  ...(['guest.suspended', 'guest.unsuspended', 'guest.moved'] as const),
+  ...(['guest.suspended', 'guest.unsuspended', 'guest.moved', 'guest.standby_failed'] as const),
   ...(['guest.deleted', 'guest.undeleted'] as const),
   ...(['task.pending', 'task.running', 'task.done', 'task.failed', 'task.canceled'] as const),
   ...(['task.progress', 'task.removed'] as const),

@@ -2,6 +2,7 @@ import type { ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { Lease } from '../store/lease.js'
 import type { GuestView } from './reported.js'
 import type { UsableStandby } from './standby/plan-standbys.js'
 
@@ -180,4 +181,6 @@ export interface Relocation {
   readonly evacuations: GuestEvacuations
   readonly oldCopies: OldCopyAdmin
   readonly standbys: StandbyAdmin
+  /** Orders the increments of standbys. */
+  readonly keeper: { readonly lease: Lease }
 }

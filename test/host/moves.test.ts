@@ -34,6 +34,46 @@ describe('a gateway that moves guests between two hosts', function () {
   before(() => pair.open())
   after(() => pair.close())
 
+  const copyOf = (host: FleetHost, { uuid }: GuestRow): string[] => {
+    const directory = join(host.instance.pool, 'snapshots', uuid)
+    return existsSync(directory) ? readdirSync(directory) : []
+  }
+  const askStandby = (guest: GuestRow, method: string, body?: object): Promise<GatewayReply> =>
+    pair.gateway.request(method, `/containers/${guest.id}/standby`, body ? { body } : {})
+  const readStandby = async (guest: GuestRow): Promise<Body> => (await askStandby(guest, 'GET')).body.data
+
+  it('copies a disk to the host of a warm standby, and leaves nothing if the agent of that host is killed', async () => {
+    const guest = await pair.create('standing')
+    const stopped = await pair.gateway.request('POST', `/containers/${guest.id}/stop`)
+    expect((await pair.ended(stopped))['status']).to.equal('done')
+    writeFileSync(join(pair.diskOf(first, guest), 'root/large'), randomBytes(64 * mib))
+    const here = await askStandby(guest, 'PUT', { host_id: pair.idOf(first) })
+    expect([here.status, here.body.code]).to.deep.equal([400, 'invalid_field'])
+    const slow = await askStandby(guest, 'PUT', { host_id: pair.idOf(second), interval_minutes: 1, bandwidth_mbps: 40 })
+    expect(slow.status, JSON.stringify(slow.body)).to.equal(200)
+    await waitFor(() => copyOf(second, guest).length > 0, { what: () => pair.logs() })
+    await second.kill()
+    expect(copyOf(second, guest)).to.have.length(1)
+    second.start()
+    await pair.untilOnline()
+    await waitFor(() => copyOf(second, guest).length === 0, { what: () => pair.logs() })
+    await waitFor(async () => (await readStandby(guest))['failures'] === 1)
+    expect(await readStandby(guest)).to.include({ age_seconds: -1, last_increment_at: '' })
+    expect((await askStandby(guest, 'DELETE')).status).to.equal(200)
+    await waitFor(() => copyOf(first, guest).length === 0)
+    expect((await askStandby(guest, 'GET')).status).to.equal(404)
+
+    await askStandby(guest, 'PUT', { host_id: pair.idOf(second), interval_minutes: 1 })
+    await waitFor(async () => (await readStandby(guest))['age_seconds'] >= 0, {
+      what: () => pair.logs(),
+      timeoutMs: 60_000,
+    })
+    expect((await readStandby(guest))['sent_bytes']).to.be.above(64 * mib)
+    expect([copyOf(first, guest).length, copyOf(second, guest).length]).to.deep.equal([1, 1])
+    expect(existsSync(pair.diskOf(second, guest))).to.equal(false)
+    writeFileSync(join(pair.diskOf(first, guest), 'root/later'), 'increment')
+  })
+
   it('plans a move without changing anything', async () => {
     const guest = await pair.create('planned')
     const { status, body } = await pair.migrate(guest, { host_id: pair.idOf(second), dry_run: true })
@@ -244,5 +284,43 @@ describe('a gateway that moves guests between two hosts', function () {
     const task = await pair.ended(reply)
     await pair.expectAt(task['status'] === 'done' ? first : second, guest)
     expect(machinePids(guest).length).to.equal(1)
+  })
+
+  it('starts a guest of a failed host from its warm standby', async () => {
+    const guest = await pair.rowOf('standing')
+    const isIncrement = async (): Promise<boolean> => {
+      const { age_seconds: age, sent_bytes: bytes } = await readStandby(guest)
+      return age >= 0 && bytes < 8 * mib
+    }
+    await waitFor(isIncrement, { what: () => pair.logs(), timeoutMs: 120_000 })
+    expect([copyOf(first, guest).length, copyOf(second, guest).length]).to.deep.equal([1, 1])
+    await first.kill()
+    const id = pair.idOf(first)
+    const evacuate = (body: object): Promise<GatewayReply> =>
+      pair.gateway.request('POST', `/hosts/${id}/evacuate`, { body })
+    let plan: Body = {}
+    const isPlanned = async (): Promise<boolean> => {
+      const { status, body } = await evacuate({ dry_run: true })
+      plan = body.data?.containers.find(({ name }: { name: string }) => name === 'standing')
+      return status === 200
+    }
+    await waitFor(isPlanned, { what: () => pair.logs() })
+    expect(plan, JSON.stringify(plan)).to.include({ from_standby: true, to_host_id: pair.idOf(second), backup_id: '' })
+    expect(plan['lost_seconds']).to.be.above(0)
+    expect((await evacuate({ confirm: first.name })).status).to.equal(202)
+    const isThere = async (): Promise<boolean> => (await pair.rowOf('standing')).host_id === pair.idOf(second)
+    await waitFor(isThere, { what: () => pair.logs() })
+    expect(readFileSync(join(pair.diskOf(second, guest), 'root/later'), 'utf8')).to.equal('increment')
+    expect(readFileSync(join(pair.diskOf(second, guest), 'root/large'))).to.have.length(64 * mib)
+    await waitFor(() => copyOf(second, guest).length === 0)
+    const started = await pair.ended(await pair.gateway.request('POST', `/containers/${guest.id}/start`))
+    expect(started['status'], JSON.stringify(started)).to.equal('done')
+
+    first.start()
+    await pair.untilOnline()
+    const hasOldCopy = async (): Promise<boolean> =>
+      (await pair.list<Body>(`/hosts/${id}/copies`)).some((copy) => copy['container_uuid'] === guest.uuid)
+    await waitFor(hasOldCopy, { what: () => pair.logs() })
+    expect((await pair.rowOf('standing')).host_id).to.equal(pair.idOf(second))
   })
 })

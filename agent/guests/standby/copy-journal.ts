@@ -2,7 +2,7 @@ import type { Database } from '../../state/database.js'
 import type { ReceivedDisks } from '../moves/received-disks.js'
 
 /*
- * The journal of copies of standbys on this host. A copy is no guest: it has no record, no addresses and no ports, and
+ * The journal of copies of standbys on this host. A copy is not a guest: it has no record, no addresses and no ports, and
  * it is never started. Only a restore of its guest makes a guest of it.
  */
 

@@ -57,6 +57,7 @@ function guestTypes(pair: Pair<GuestView>): EventType[] {
     ...(suspension ? [suspension] : []),
     ...(deletion ? [deletion] : []),
     ...(isMoved ? (['guest.moved'] as const) : []),
+    ...(hasStandbyFailed(pair) ? (['guest.standby_failed'] as const) : []),
   ]
 }
 
@@ -72,10 +73,19 @@ function customerEvent(
 ): EventContent['customer'] {
   const row = after && JSON.stringify(guestRow(after, time, 'customer'))
   if (type === 'guest.deleted') return { type: 'guest.removed', data: removed }
+  if (type === 'guest.standby_failed') return null
   if (type === 'guest.undeleted') return { type: 'guest.created', data: row! }
   if (before && isDeleted(before.guest)) return null
   if (after && isDeleted(after.guest)) return null
   return after && differsForCustomer(after) ? { type, data: row! } : undefined
+}
+
+/** Failed increments in a row after which a standby counts as failing. */
+const standbyFailures = 3
+
+function hasStandbyFailed({ before, after }: Pair<GuestView>): boolean {
+  const [was = 0, is = 0] = [before, after].map((view) => view?.guest.standby?.failures)
+  return before !== undefined && was < standbyFailures && is >= standbyFailures
 }
 
 function suspensionType({ before, after }: Pair<GuestView>): EventType | undefined {

@@ -24,8 +24,13 @@ const EvacuatedGuestSchema = Type.Object({
       '`true`: the backup is in a folder of the hosts (type `local`). It is lost if the folder was on a disk of the failed host, and not on a network file system.',
   }),
   backup_created_at: timeSchema('the newest backup was created', 'the container has no backup'),
+  from_standby: Type.Boolean({
+    description: '`true`: the container is started from its warm standby, which is newer than the backup.',
+  }),
+  standby_taken_at: timeSchema('the state of the disk in the warm standby was taken', 'there is no complete copy'),
   lost_seconds: Type.Integer({
-    description: 'Age of the backup. All changes since then are lost. 0: there is no backup.',
+    description:
+      'Age of the standby or backup that is used. All changes since then are lost. 0: there is no backup and no standby.',
   }),
 })
 const EvacuationSchema = Type.Object(
@@ -84,7 +89,7 @@ export function evacuateRoute(parts: Parts): Route {
     audit: 'host.evacuate',
     tag: 'Hosts',
     summary:
-      'Restores the containers of a failed host on other hosts, each from its newest backup. Changes since that backup are lost. The host must be offline, and must really be off: otherwise its containers run twice. Each container keeps its id, UUID and name, and has its own result in `GET /hosts/{id}/drain`. If the host returns, it keeps the old disks, and does not start these containers',
+      'Restores the containers of a failed host on other hosts, each from its warm standby or its newest backup, whichever is newer. Changes since then are lost. The host must be offline, and must really be off: otherwise its containers run twice. Each container keeps its id, UUID and name, and has its own result in `GET /hosts/{id}/drain`. If the host returns, it keeps the old disks, and does not start these containers',
     params: HostPathSchema,
     body: BodySchema,
     example: { dry_run: true },
@@ -167,10 +172,11 @@ interface RowFacts {
 }
 
 function rowOf(
-  { guest: { guest }, toHostId, message, backup }: PlannedEvacuation,
+  { guest: { guest }, toHostId, message, backup, standby, isFromStandby }: PlannedEvacuation,
   { local, time, nowMs }: RowFacts,
 ): Evacuation['containers'][number] {
   const createdAtMs = backup?.createdAtMs ?? 0
+  const usedAtMs = isFromStandby ? standby!.takenAtMs : createdAtMs
   return {
     container_uuid: guest.uuid,
     name: guest.name,
@@ -180,6 +186,8 @@ function rowOf(
     backup_target_id: backup?.targetId ?? '',
     backup_is_local: backup !== undefined && local.has(backup.targetId),
     backup_created_at: time.format(createdAtMs),
-    lost_seconds: backup ? Math.max(0, Math.round((nowMs - createdAtMs) / 1000)) : 0,
+    from_standby: isFromStandby,
+    standby_taken_at: time.format(standby?.takenAtMs ?? 0),
+    lost_seconds: usedAtMs === 0 ? 0 : Math.max(0, Math.round((nowMs - usedAtMs) / 1000)),
   }
 }

@@ -22,6 +22,18 @@ export function addMoveGauges(registry: Registry, view: FleetView): void {
         if (operation.action === 'migrate' && !isEnded(operation)) this.inc({ host: hostId })
     },
   })
+  new Gauge({
+    name: 'berth_standby_age_seconds',
+    help: 'Age of the state of the disk in the copy of a warm standby, by host and id of the guest',
+    labelNames: ['host', 'container'],
+    registers,
+    collect() {
+      this.reset()
+      for (const { hostId: host, guest } of view.guests())
+        if (guest.standby?.takenAtMs)
+          this.set({ host, container: String(guest.id) }, Math.max(0, (Date.now() - guest.standby.takenAtMs) / 1000))
+    },
+  })
   for (const [name, what, secondsOf] of liveFigures)
     new Gauge({
       name: `berth_live_move_${name}_seconds`,

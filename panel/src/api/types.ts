@@ -4,6 +4,7 @@ type Schemas = components['schemas']
 
 export type Guest = Schemas['Container']
 export type PortMapping = Schemas['PortMapping']
+export type Standby = Schemas['ContainerStandby']
 export type Migration = Schemas['Migration']
 export type Task = Schemas['Task']
 export type Gateway = Schemas['Gateway']

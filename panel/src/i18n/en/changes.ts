@@ -19,6 +19,8 @@ export const changes = {
   'change.container.undelete': 'Deletion of the guest undone',
   'change.deletion_settings.update': 'Time to undo deletions changed',
   'change.container.label': 'Name, tags, note or protection changed',
+  'change.container.standby': 'Warm standby set',
+  'change.container.standby_remove': 'Warm standby removed',
   'change.container.devices': 'Access of the guest to host devices changed',
   'change.container.firewall': 'Firewall changed',
   'change.container.port_mapping_add': 'Port added',

@@ -66,11 +66,12 @@ export const drains = {
   'evacuate.title': 'Restore the guests of {{name}} on other hosts?',
   'evacuate.action': 'Restore guests',
   'evacuate.text':
-    'Each guest is created from its newest backup on another host. Changes since that backup are lost. If {{name}} returns, it keeps the old disks and does not start these guests.',
+    'Each guest is created on another host from its newest backup, or from its warm standby if that is newer. Changes since then are lost. If {{name}} returns, it keeps the old disks and does not start these guests.',
   'evacuate.fences': 'The fencing program turns the host off first. If it fails, nothing is restored.',
   'evacuate.off': 'Make sure that the host is really off. Otherwise its guests run twice.',
   'evacuate.without': '{{count}} guests cannot be restored.',
   'evacuate.without_one': '1 guest cannot be restored.',
-  'evacuate.backup': 'Newest backup',
+  'evacuate.backup': 'Newest state',
+  'evacuate.standby': 'Warm standby:',
   'evacuate.local': 'In a folder of the hosts. The backup is lost if the folder was on a disk of this host.',
 } as const

@@ -92,6 +92,7 @@ export const errors = {
   'error.ssl_changed': 'The TLS settings were changed in the meantime. Reload the page.',
   'error.ssl_probe_failed': 'The server did not answer with the new certificate. The old settings stay in effect.',
   'error.snapshot_space_exceeded': 'The snapshots would use more space than their limit allows.',
+  'error.standby_missing': 'The host has no complete copy of the guest.',
   'error.storage_full': 'The disk of the host is full.',
   'error.store_unavailable': 'The gateway cannot reach its database (Redis). Try again.',
   'error.swap_unsupported': 'The host or its file system does not support swap files.',

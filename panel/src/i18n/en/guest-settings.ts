@@ -49,6 +49,18 @@ export const guestSettings = {
   'reinstall.text': 'Replaces the disk with a fresh image. All data on the present disk is lost.',
   'reinstall.snapshot': 'Take a snapshot first',
   'reinstall.snapshotNote': 'before the reinstallation',
+  'standby.title': 'Warm standby',
+  'standby.text':
+    'Another host gets a copy of the disk, and the changes every few minutes. If the host of this guest fails, the guest can be started from the copy. While the standby exists, the guest can use up to twice its disk size in the pool.',
+  'standby.state': 'State of the copy:',
+  'standby.none': 'There is no complete copy yet.',
+  'standby.failed': 'The last increment failed: {{error}}',
+  'standby.host': 'Host of the standby',
+  'standby.interval': 'Minutes between two increments',
+  'standby.bandwidth': 'Maximum rate in Mbit/s (empty: unlimited)',
+  'standby.remove': 'Remove standby',
+  'standby.removeAsk': 'Remove the warm standby?',
+  'standby.removeText': 'The copy on the other host is deleted. The guest itself stays as it is.',
   'devices.title': 'Devices of the host',
   'devices.text':
     'Each device opens more of the host’s kernel to this guest. A fault in the kernel affects every guest of the host. Allow devices only for customers you trust.',

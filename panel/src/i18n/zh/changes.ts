@@ -20,6 +20,8 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.container.undelete': '撤销删除实例',
   'change.deletion_settings.update': '修改删除保留时间',
   'change.container.label': '修改名称、标签、备注或保护',
+  'change.container.standby': '设置热备份副本',
+  'change.container.standby_remove': '删除热备份副本',
   'change.container.devices': '更改实例可用的主机设备',
   'change.container.firewall': '修改防火墙',
   'change.container.port_mapping_add': '添加端口',

@@ -91,6 +91,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.ssl_changed': '在此期间设置已被他人修改，请刷新页面。',
   'error.ssl_probe_failed': '服务器没有以新证书应答，之前的设置仍然有效。',
   'error.snapshot_space_exceeded': '快照占用的空间将超过限额。',
+  'error.standby_missing': '该主机没有此实例的完整副本。',
   'error.storage_full': '主机磁盘已满。',
   'error.store_unavailable': '网关无法连接其数据库（Redis），请重试。',
   'error.swap_unsupported': '主机或其文件系统不支持交换文件。',

@@ -50,6 +50,18 @@ export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'reinstall.text': '磁盘将被全新镜像替换，原有数据会丢失。',
   'reinstall.snapshot': '先创建快照',
   'reinstall.snapshotNote': '重装前',
+  'standby.title': '热备份副本',
+  'standby.text':
+    '另一台主机会保存磁盘副本，并每隔几分钟接收一次更改。如果此实例的主机发生故障，可以从副本启动实例。副本存在期间，实例在存储池中最多可占用两倍的磁盘大小。',
+  'standby.state': '副本的时间：',
+  'standby.none': '尚无完整的副本。',
+  'standby.failed': '上次增量传输失败：{{error}}',
+  'standby.host': '副本所在主机',
+  'standby.interval': '两次增量之间的分钟数',
+  'standby.bandwidth': '最大速率（Mbit/s，留空表示不限）',
+  'standby.remove': '删除副本',
+  'standby.removeAsk': '删除热备份副本？',
+  'standby.removeText': '另一台主机上的副本将被删除，实例本身保持不变。',
   'devices.title': '主机设备',
   'devices.text':
     '每个设备都会让此容器接触到主机内核的更多部分，其中的漏洞会影响主机上的所有实例。请仅为可信的客户开启。',

@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto'
+import { Type, type Static } from 'typebox'
+import type { GuestStandby } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { StandbyChange } from '../../../proto/gen/berth/agent/v1/network.js'
+import { standbyLimits, usualStandbyMinutes } from '../../../shared/standby-rules.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { getStandby } from '../../fleet/standby/standbys.js'
+import { route, type Route } from '../../http/route.js'
+import { TimeSchema } from '../../http/schema.js'
+import { ContainerPathSchema } from './containers.js'
+import { changeSetting } from './guest-settings.js'
+
+const { intervalMinutes, bandwidthMbps } = standbyLimits
+
+const BodySchema = Type.Object(
+  {
+    host_id: Type.String({ minLength: 1, maxLength: 64, description: 'Host that stores the copy.' }),
+    interval_minutes: Type.Optional(
+      Type.Integer({
+        minimum: intervalMinutes.min,
+        maximum: intervalMinutes.max,
+        description: `Minutes between two increments. Default: ${usualStandbyMinutes}.`,
+      }),
+    ),
+    bandwidth_mbps: Type.Optional(
+      Type.Integer({
+        minimum: bandwidthMbps.min,
+        maximum: bandwidthMbps.max,
+        description: 'Limit of the transfer in Mbit/s. 0 or absent: unlimited.',
+      }),
+    ),
+  },
+  { title: 'SetContainerStandby' },
+)
+
+const RowSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    interval_minutes: Type.Integer(),
+    bandwidth_mbps: Type.Integer({ description: '0: unlimited.' }),
+    last_increment_at: {
+      ...TimeSchema,
+      description: 'Time of the state of the disk that the host has. Empty: it has no complete copy yet.',
+    },
+    age_seconds: Type.Integer({ description: 'Age of this state. -1: there is no complete copy yet.' }),
+    sent_bytes: Type.Integer({ description: 'Bytes that the last complete increment has transferred.' }),
+    last_attempt_at: TimeSchema,
+    failures: Type.Integer({ description: 'Failed attempts since the last complete increment.' }),
+    error: Type.String({ description: 'Error of the last attempt. Empty: it succeeded.' }),
+  },
+  { title: 'ContainerStandby' },
+)
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly time: TimeFormat
+}
+
+export function standbyRoutes(parts: Parts): Route[] {
+  return [getRoute(parts), setRoute(parts), deleteRoute(parts)]
+}
+
+function getRoute({ time }: Parts): Route {
+  return route({
+    method: 'GET',
+    path: '/containers/{id}/standby',
+    name: 'getContainerStandby',
+    scope: 'host:manage',
+    bound: 'guest',
+    subUser: 'refused',
+    tag: 'Containers',
+    summary: 'Returns the warm standby of a container, and the age of its copy',
+    params: ContainerPathSchema,
+    data: RowSchema,
+    errors: [],
+    handle: async ({ guest }) => ({ data: rowOf(getStandby(guest), time) }),
+  })
+}
+
+function setRoute({ fleet, time }: Parts): Route {
+  return route({
+    method: 'PUT',
+    path: '/containers/{id}/standby',
+    name: 'setContainerStandby',
+    scope: 'host:manage',
+    bound: 'guest',
+    subUser: 'refused',
+    audit: 'container.standby',
+    tag: 'Containers',
+    summary:
+      'Sets the warm standby of a container: another host gets a copy of its disk, and an increment every few minutes. The copy is not started, unless the containers of a failed host are restored. The copy on a former host is removed. Only for LXC containers',
+    params: ContainerPathSchema,
+    body: BodySchema,
+    example: { host_id: 'host-2', interval_minutes: 5, bandwidth_mbps: 100 },
+    data: RowSchema,
+    conditional: true,
+    errors: [
+      'invalid_field',
+      'unsupported',
+      'invalid_state',
+      'guest_moving',
+      'resource_exhausted',
+      'agent_outdated',
+      'precondition_failed',
+      'host_offline',
+      'agent_timeout',
+    ],
+    handle: async (context) => {
+      const { guest, body } = context
+      const { standbys } = fleet.relocation
+      await standbys.refuseUnfit(guest, body.host_id)
+      const before = guest.guest.standby
+      const isSame = before?.hostId === body.host_id
+      const value: StandbyChange = {
+        standbyId: isSame ? before.standbyId : randomUUID(),
+        hostId: body.host_id,
+        intervalMinutes: body.interval_minutes ?? usualStandbyMinutes,
+        bandwidthMbps: body.bandwidth_mbps ?? 0,
+      }
+      const detail = `host ${value.hostId}, every ${value.intervalMinutes} minutes`
+      const changed = await changeSetting(fleet, context, { change: { $case: 'standby', value }, detail })
+      if (before && !isSame) await standbys.forget(guest.guest.uuid, before)
+      return { message: 'the standby is set', data: rowOf(changed.guest.standby!, time) }
+    },
+  })
+}
+
+const noStandby: StandbyChange = { standbyId: '', hostId: '', intervalMinutes: 0, bandwidthMbps: 0 }
+
+function deleteRoute({ fleet }: Parts): Route {
+  return route({
+    method: 'DELETE',
+    path: '/containers/{id}/standby',
+    name: 'deleteContainerStandby',
+    scope: 'host:manage',
+    bound: 'guest',
+    subUser: 'refused',
+    audit: 'container.standby_remove',
+    tag: 'Containers',
+    summary: 'Removes the warm standby of a container, and its copy',
+    params: ContainerPathSchema,
+    conditional: true,
+    errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
+    handle: async (context) => {
+      const before = getStandby(context.guest)
+      const change = { $case: 'standby', value: noStandby } as const
+      await changeSetting(fleet, context, { change, detail: `host ${before.hostId}` })
+      await fleet.relocation.standbys.forget(context.guest.guest.uuid, before)
+      return { message: 'the standby is removed' }
+    },
+  })
+}
+
+function rowOf(standby: GuestStandby, time: TimeFormat): Static<typeof RowSchema> {
+  const { hostId, takenAtMs } = standby
+  return {
+    host_id: hostId,
+    interval_minutes: standby.intervalMinutes,
+    bandwidth_mbps: standby.bandwidthMbps,
+    last_increment_at: time.format(takenAtMs),
+    age_seconds: takenAtMs === 0 ? -1 : Math.max(0, Math.round((Date.now() - takenAtMs) / 1000)),
+    sent_bytes: standby.sentBytes,
+    last_attempt_at: time.format(standby.triedAtMs),
+    failures: standby.failures,
+    error: standby.error,
+  }
+}
