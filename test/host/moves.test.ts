@@ -63,7 +63,9 @@ describe('a gateway that moves guests between two hosts', function () {
     await waitFor(() => copyOf(first, guest).length === 0)
     expect((await askStandby(guest, 'GET')).status).to.equal(404)
 
-    await askStandby(guest, 'PUT', { host_id: pair.idOf(second), interval_minutes: 1 })
+    // The gateway may notice only now that the agent was killed.
+    const again = { host_id: pair.idOf(second), interval_minutes: 1 }
+    await waitFor(async () => (await askStandby(guest, 'PUT', again)).status === 200, { what: () => pair.logs() })
     await waitFor(async () => (await readStandby(guest))['age_seconds'] >= 0, {
       what: () => pair.logs(),
       timeoutMs: 60_000,
