@@ -230,7 +230,7 @@ function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>, { backup, stand
   if (guest.deletion) throw conflict('invalid_state', 'the container is deleted')
   if (guest.status === 'creating')
     throw conflict('invalid_state', 'the container was being created when its host failed')
-  if (!backup && !standby) throw conflict('backup_missing', 'the container has no backup, and no usable standby')
+  if (!backup && !standby) throw conflict('backup_missing', 'the container has no backup')
 }
 
 /** Codes of failed restores after which an older backup is tried. Otherwise, the same backup is tried again. */
