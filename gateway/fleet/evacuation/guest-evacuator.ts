@@ -154,7 +154,7 @@ export class GuestEvacuator implements GuestEvacuations {
         backupSchedule: undefined,
       }
       const sharedPools = sharedPoolsOf(this.options.view, evacuation.fromHostId, former)
-      const value = { create, target, backupId, sourceUuid: uuid, generation, former, sharedPools, standbyId: '' }
+      const value = { create, target, backupId, sourceUuid: uuid, generation, former, sharedPools, standbyId }
       const order = { $case: 'createFromBackup', value } as const
       const { revision } = await this.#agent(toHostId).operations.submitOperation({
         operationId: id,
