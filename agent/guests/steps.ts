@@ -5,6 +5,7 @@ import type { Step, StepContext } from '../operations/types.js'
 import type { BootContext, DiskContext, GuestContext, GuestImages } from './context.js'
 import { refuseNotOwned } from './moves/change-ownership.js'
 import { fullNetworkOf, networkOf } from './resources/network.js'
+import { CopyJournal } from './record/copy-journal.js'
 import { checkAllowedToRun, refuseSuspended } from './policy/policy.js'
 import type { GuestRecord, PendingChange } from './record/record.js'
 import { volumeLimitOf } from './snapshots/volume-bound.js'
@@ -186,6 +187,7 @@ export function removeStep(context: GuestContext): GuestStep {
     run: ifPresent(context.store, async (record) => {
       await context.machines.driverOf(record).kill(context.machines.of(record))
       await removeFromHost(context, record)
+      context.store.changes.transaction(() => new CopyJournal(context.store.changes.db).forget(record.uuid))
     }),
   }
 }

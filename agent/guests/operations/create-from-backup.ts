@@ -6,10 +6,11 @@ import type { HostCapacity } from '../resources/capacity.js'
 import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { decodeFirewall } from '../snapshots/backup-settings.js'
+import { removeVolumes } from '../snapshots/snapshots.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { parseUuid } from '../create/parse-create.js'
 import { StandbyCopies } from '../standby/standby-copies.js'
-import { sortStandbySnapshots } from '../standby/standby-ids.js'
+import { isStandbySnapshot } from '../record/standby-ids.js'
 import type { ChosenAddresses } from '../create/reserve.js'
 import { freePorts, giveBackAddresses, parseFormer, takeAddresses, takeOver } from './take-over.js'
 import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
@@ -55,8 +56,8 @@ function endOf(context: BackupContext, { journal }: StandbyCopies): ReturnType<t
       end.settle(operation, outcome)
       const { id } = operation.subject
       if (!context.store.find(id)) giveBackAddresses(context, id)
-      // The copy has become a guest. After a restore that was undone, the copy stays, so that it can be used again.
-      else if ((operation.input as CreateFromBackupInput).standbyId !== undefined) journal.forget(id)
+      // The guest needs its copy no longer. After a failed restore, the copy stays, so that it can be used again.
+      else if (outcome.status === 'done') journal.forget(id)
     },
   }
 }
@@ -71,14 +72,13 @@ function unlessFromStandby(step: Step<CreateFromBackupInput>): Step<CreateFromBa
   }
 }
 
-/** Deletes the snapshot of the copy from which the disk was made. */
+/** Deletes the copy of the guest's standby. The disk was made from it, or from a backup, which is readable then. */
 async function forget(context: BackupContext, step: StepContext<CreateFromBackupInput>): Promise<void> {
   const { volumes } = context
   const { id: uuid } = step.subject
-  const { standbyId } = step.input
-  if (standbyId === undefined) return endFetch(context, step)
-  for (const id of sortStandbySnapshots(await volumes.listSnapshots(uuid), standbyId))
-    await volumes.deleteSnapshot(uuid, id)
+  for (const id of await volumes.listSnapshots(uuid))
+    if (isStandbySnapshot(id)) await volumes.deleteSnapshot(uuid, id)
+  if (step.input.standbyId === undefined) await endFetch(context, step)
 }
 
 function restoreFirewall({ store }: BackupContext): OnFetched<CreateFromBackupInput> {
@@ -154,10 +154,10 @@ function volumeStep(context: BackupContext, copies: StandbyCopies): GuestStep<Cr
       await volumes.prepare(uuid, source, volumeLimitOf(machines, record))
       await volumes.exchange(uuid)
     }),
-    undo: ifPresent<CreateFromBackupInput>(store, async (record, { input }) => {
-      if (input.standbyId === undefined) return removeFromHost(context, record)
+    undo: ifPresent<CreateFromBackupInput>(store, async (record) => {
+      if (copies.journal.find(record.uuid) === undefined) return removeFromHost(context, record)
       await machines.driverOf(record).delete(machines.of(record)) // the next step's undo has detached the guest
-      await volumes.removeDisk(record.uuid)
+      await removeVolumes(context, record.uuid)
     }),
   }
 }

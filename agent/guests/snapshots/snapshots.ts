@@ -1,7 +1,8 @@
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { sentSnapshotId } from './backups.js'
 import type { DiskContext } from '../context.js'
-import { sortStandbySnapshots } from '../standby/standby-ids.js'
+import { listCopied } from '../record/copy-journal.js'
+import { sortStandbySnapshots } from '../record/standby-ids.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
 import type { GuestStore } from '../record/guest-store.js'
@@ -56,12 +57,23 @@ export function isExportSnapshot(id: string): boolean {
   return id.startsWith(exportPrefix)
 }
 
-/** Deletes snapshots that earlier operations failed to delete: those in the pool that the guest's record lacks. */
+/**
+ * Deletes snapshots that earlier operations failed to delete: those in the pool that the guest's record lacks. Keeps the
+ * copy of a standby, which is needed again if the guest's restore from a backup fails.
+ */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups, standby } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
-  const known = new Set([...snapshots.map(({ id }) => id), ...sent])
+  const known = new Set([...snapshots.map(({ id }) => id), ...sent, ...listCopied(store, uuid)])
   const present = await volumes.listSnapshots(uuid)
   for (const id of standby ? sortStandbySnapshots(present, standby.standbyId) : []) known.add(id)
   for (const id of present) if (!known.has(id) && !isExportSnapshot(id)) await volumes.deleteSnapshot(uuid, id)
+}
+
+/** Removes all volumes and snapshots of a guest from this host, except the copy of its standby. */
+export async function removeVolumes({ store, volumes }: DiskContext, uuid: string): Promise<void> {
+  const copied = listCopied(store, uuid)
+  if (copied.size === 0) return volumes.remove(uuid)
+  for (const id of await volumes.listSnapshots(uuid)) if (!copied.has(id)) await volumes.deleteSnapshot(uuid, id)
+  await volumes.removeDisk(uuid)
 }

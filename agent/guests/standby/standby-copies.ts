@@ -11,8 +11,8 @@ import { readOwnership } from '../moves/change-ownership.js'
 import type { DiskJournal } from '../moves/disk-journal.js'
 import { streamLengthOf } from '../moves/received-disks.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import { CopyJournal, type StandbyCopy } from './copy-journal.js'
-import { sortStandbySnapshots } from './standby-ids.js'
+import { CopyJournal, type StandbyCopy } from '../record/copy-journal.js'
+import { sortStandbySnapshots } from '../record/standby-ids.js'
 
 const gib = 1024 ** 3
 const hostId = new RegExp(hostIdPattern)

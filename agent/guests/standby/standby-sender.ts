@@ -14,7 +14,7 @@ import type { GuestRecord, GuestStandby } from '../record/record.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { planResult, type StandbyResult } from './plan-standby.js'
-import { isStandbySnapshot, nextStandbySnapshot, sortStandbySnapshots, standbyPrefix } from './standby-ids.js'
+import { isStandbySnapshot, nextStandbySnapshot, sortStandbySnapshots, standbyPrefix } from '../record/standby-ids.js'
 
 export interface StandbySenderParts {
   readonly context: Pick<BackupContext, 'config' | 'store' | 'volumes' | 'transfers' | 'machines' | 'log' | 'now'>

@@ -1,10 +1,13 @@
 import type { Database } from '../../state/database.js'
-import type { ReceivedDisks } from '../moves/received-disks.js'
+import type { GuestStore } from './guest-store.js'
 
 /*
  * The journal of copies of standbys on this host. A copy is not a guest: it has no record, no addresses and no ports, and
  * it is never started. Only a restore of its guest makes a guest of it.
  */
+
+/** Length in bytes of the stream of each complete snapshot, by the snapshot's id. */
+export type CopiedSnapshots = Readonly<Record<string, number>>
 
 export interface StandbyCopy {
   readonly uuid: string
@@ -13,7 +16,7 @@ export interface StandbyCopy {
   /** Disk limit of the guest in GiB. */
   readonly diskGb: number
   /** Complete snapshots with the lengths of their streams. It has at most one snapshot. */
-  readonly received: ReceivedDisks
+  readonly received: CopiedSnapshots
   /** True from the decision to remove the copy until it is removed. */
   readonly isRemoving: boolean
 }
@@ -50,7 +53,7 @@ export class CopyJournal {
   }
 
   /** @returns false if the host no longer expects this standby */
-  putReceived(uuid: string, standbyId: string, received: ReceivedDisks): boolean {
+  putReceived(uuid: string, standbyId: string, received: CopiedSnapshots): boolean {
     const { changes } = this.db
       .prepare('UPDATE standby_copies SET received = ? WHERE guest_uuid = ? AND standby_id = ? AND removing = 0')
       .run(JSON.stringify(received), uuid, standbyId)
@@ -67,5 +70,10 @@ export class CopyJournal {
 }
 
 function copyOf({ received, removing, ...row }: Row): StandbyCopy {
-  return { ...row, received: JSON.parse(received) as ReceivedDisks, isRemoving: removing === 1 }
+  return { ...row, received: JSON.parse(received) as CopiedSnapshots, isRemoving: removing === 1 }
+}
+
+/** Returns the ids of the complete snapshots in the copy of a standby on this host; empty if it has no such copy. */
+export function listCopied({ changes }: Pick<GuestStore, 'changes'>, uuid: string): ReadonlySet<string> {
+  return new Set(Object.keys(new CopyJournal(changes.db).find(uuid)?.received ?? {}))
 }

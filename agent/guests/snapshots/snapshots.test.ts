@@ -1,0 +1,82 @@
+import { expect } from 'chai'
+import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
+import { Changes } from '../../state/changes.js'
+import { openDatabase } from '../../state/database.js'
+import type { BackupContext } from '../context.js'
+import { createFromBackupKind } from '../operations/create-from-backup.js'
+import { CopyJournal } from '../record/copy-journal.js'
+import { GuestStore } from '../record/guest-store.js'
+import { removeStrays, removeVolumes } from './snapshots.js'
+
+const standbyId = '11112222-0000-4000-8000-000000000000'
+const [copy, partial] = ['standby-11112222-3', 'standby-11112222-4']
+
+describe('a guest on the host of its standby', () => {
+  let changes: Changes
+  let store: GuestStore
+  let journal: CopyJournal
+  let present: Set<string>
+  let removed: string[]
+  let context: BackupContext
+
+  beforeEach(() => {
+    changes = new Changes(openDatabase(':memory:'))
+    store = new GuestStore(changes)
+    store.insert(stoppedGuest)
+    journal = new CopyJournal(changes.db)
+    journal.put({ uuid: 'u1', standbyId, fromHostId: 'a', diskGb: 1 })
+    journal.putReceived('u1', standbyId, { [copy]: 7 })
+    present = new Set([copy, partial, 'old'])
+    removed = []
+    const volumes = {
+      listSnapshots: async () => [...present],
+      deleteSnapshot: async (_uuid: string, id: string) => present.delete(id),
+      removeDisk: async (uuid: string) => void removed.push(`disk ${uuid}`),
+      remove: async (uuid: string) => void removed.push(`all ${uuid}`),
+    }
+    const machines = { of: () => ({}), driverOf: () => ({ delete: async () => undefined }) }
+    context = { store, volumes, machines } as unknown as BackupContext
+  })
+  afterEach(() => changes.db.close())
+
+  it('keeps the complete copy while a backup is fetched, and loses partial snapshots', async () => {
+    await removeStrays(context, 'u1')
+    expect([...present]).to.deep.equal([copy])
+  })
+
+  it('does not keep a copy that is being removed', async () => {
+    journal.markRemoving('u1')
+    await removeStrays(context, 'u1')
+    expect([...present]).to.deep.equal([])
+  })
+
+  it('keeps the copy if its volumes are removed', async () => {
+    await removeVolumes(context, 'u1')
+    expect([[...present], removed]).to.deep.equal([[copy], ['disk u1']])
+  })
+
+  it('loses everything if its volumes are removed and the host has no copy', async () => {
+    journal.forget('u1')
+    await removeVolumes(context, 'u1')
+    expect(removed).to.deep.equal(['all u1'])
+  })
+
+  for (const [name, input] of [
+    ['a backup', {}],
+    ['the standby', { standbyId }],
+  ] as const)
+    it(`keeps the copy if the restore from ${name} is undone`, async () => {
+      const [volume] = createFromBackupKind(context, {} as never).steps
+      await volume!.undo!({ subject: { kind: 'guest', id: 'u1' }, input } as never)
+      expect([[...present], removed]).to.deep.equal([[copy], ['disk u1']])
+    })
+
+  it('loses the copy when the restore has succeeded', async () => {
+    const kind = createFromBackupKind(context, {} as never)
+    const input = { start: false }
+    await kind.steps.at(-1)!.run({ subject: { kind: 'guest', id: 'u1' }, input } as never)
+    expect([...present]).to.deep.equal(['old'])
+    kind.settle!({ id: 'o1', subject: { kind: 'guest', id: 'u1' }, input: input as never }, { status: 'done' })
+    expect(journal.find('u1')).to.equal(undefined)
+  })
+})
