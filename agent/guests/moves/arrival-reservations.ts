@@ -7,6 +7,7 @@ import { planOwnership } from '../ownership/plan-ownership.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
 import { checkCapacity } from '../resources/capacity.js'
+import { removeVolumes } from '../snapshots/snapshots.js'
 import type { ArrivalDetails, ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
 import type { LiveArrivals } from './live-target.js'
@@ -100,7 +101,8 @@ export class ArrivalReservations {
     uuid: string,
     { moveId, generation }: Pick<ExpectGuestRequest, 'moveId' | 'generation'>,
   ): Promise<void> {
-    const { store, volumes } = this.parts.context
+    const { context } = this.parts
+    const { store } = context
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
@@ -109,7 +111,7 @@ export class ArrivalReservations {
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     await this.live.endArriving(uuid)
     store.remove(uuid)
-    await volumes.remove(uuid)
+    await removeVolumes(context, uuid)
   }
 }
 

@@ -1,4 +1,5 @@
 import type { GuestTransfers } from '../context.js'
+import { listCopied } from '../record/copy-journal.js'
 import type { GuestStore } from '../record/guest-store.js'
 import type { TransferIdentity } from './arrival-details.js'
 import { forgetReceived, noteReceived, planStreamBytes, readReceived, type ReceivedDisk } from './received-disks.js'
@@ -36,7 +37,12 @@ export function arrivalJournal({ context, received }: ArrivalJournalParts, trans
   return {
     isForStandby: false,
     check: () => received.check(transfer),
-    listComplete: () => transfers.listComplete(uuid, new Set(Object.keys(read()))),
+    listComplete: async () => {
+      // The host can have a copy of the guest for a standby, which is needed again if the move is canceled.
+      const copied = listCopied(store, uuid)
+      const complete = await transfers.listComplete(uuid, new Set([...Object.keys(read()), ...copied]))
+      return complete.filter((id) => !copied.has(id))
+    },
     has: (id) => Object.hasOwn(read(), id),
     forget: (id) => forgetReceived(store, uuid, id),
     maxBytes: () => planStreamBytes(store.get(uuid), read()),

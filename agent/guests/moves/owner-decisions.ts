@@ -9,6 +9,7 @@ import {
   type OwnershipRole,
 } from '../ownership/plan-ownership.js'
 import { mayRun } from '../policy/policy.js'
+import { removeVolumes } from '../snapshots/snapshots.js'
 import { readArrival, type ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
 import { endFenced, liftFence, recordFence } from './fence.js'
@@ -43,12 +44,12 @@ export class OwnerDecisions {
     uuid: string,
     { generation, isOwner }: Pick<AppointOwnerRequest, 'generation' | 'isOwner'>,
   ): Promise<void> {
-    const { store, volumes } = this.parts.context
+    const { store } = this.parts.context
     await this.#endIfDiscarded(uuid, { kind: 'appoint', generation, isOwner })
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     await endFenced(this.parts.context, uuid) // also if an earlier attempt recorded the fence and then failed
     // A target removes its received data here. On a source, the operation of the move deletes the guest.
-    if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
+    if (change?.effect === 'discard' && before === 'arriving') await removeVolumes(this.parts.context, uuid)
     if (change?.effect === 'start' && before === 'arriving') await this.#startArrived(uuid)
     await this.#forgetReceived(uuid)
   }

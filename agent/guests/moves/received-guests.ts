@@ -1,6 +1,7 @@
 import { conflict } from '../../../shared/errors.js'
 import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import { readListeningPorts } from '../../network/ports.js'
+import { listCopied } from '../record/copy-journal.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 import { noteArrival, readArrival, type ArrivalsParts, type TransferIdentity } from './arrival-details.js'
 import { readOwnership } from './change-ownership.js'
@@ -93,7 +94,7 @@ export class ReceivedGuests {
     await machines.driverOf(record).kill(machines.of(record))
     await volumes.prepare(uuid, { snapshot }, limitBytes)
     await volumes.exchange(uuid)
-    const kept = new Set([snapshot, ...document.snapshots.map(({ id }) => id)])
+    const kept = new Set([snapshot, ...document.snapshots.map(({ id }) => id), ...listCopied(store, uuid)])
     for (const id of await volumes.listSnapshots(uuid)) if (!kept.has(id)) await volumes.deleteSnapshot(uuid, id)
   }
 

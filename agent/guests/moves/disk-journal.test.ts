@@ -1,0 +1,79 @@
+import { expect } from 'chai'
+import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
+import type { BerthError } from '../../../shared/errors.js'
+import { smallLimits, stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
+import { Changes } from '../../state/changes.js'
+import { openDatabase } from '../../state/database.js'
+import { CopyJournal } from '../record/copy-journal.js'
+import { GuestStore } from '../record/guest-store.js'
+import { ArrivalReservations } from './arrival-reservations.js'
+import { changeOwnership, writeDetails } from './change-ownership.js'
+import { arrivalJournal } from './disk-journal.js'
+import type { LiveArrivals } from './live-target.js'
+import { OwnerDecisions } from './owner-decisions.js'
+
+const uuid = '11111111-1111-4111-8111-111111111111'
+const copy = 'standby-11112222-3'
+const gib = 1024 ** 3
+
+describe('a move to the host of the guest’s standby', () => {
+  let changes: Changes
+  let store: GuestStore
+  let present: Set<string>
+  let removed: string[]
+  let context: never
+
+  beforeEach(() => {
+    changes = new Changes(openDatabase(':memory:'))
+    store = new GuestStore(changes)
+    const journal = new CopyJournal(changes.db)
+    journal.put({ uuid, standbyId: '11112222-0000-4000-8000-000000000000', fromHostId: 'a', diskGb: 1 })
+    journal.putReceived(uuid, '11112222-0000-4000-8000-000000000000', { [copy]: 7 })
+    present = new Set([copy, 'round', 'partial'])
+    removed = []
+    const volumes = {
+      listSnapshots: async () => [...present],
+      deleteSnapshot: async (_uuid: string, id: string) => present.delete(id),
+      removeDisk: async () => void removed.push('disk'),
+      remove: async () => void removed.push('all'),
+    }
+    context = { store, volumes, machines: { findDriver: () => ({}) } } as never
+    changeOwnership(store, uuid, { kind: 'expect', moveId: 'm1', generation: 1 })
+    store.insert({ ...stoppedGuest, uuid })
+  })
+  afterEach(() => changes.db.close())
+
+  it('keeps the copy, but does not offer it to the move', async () => {
+    const listComplete = async (_uuid: string, confirmed: ReadonlySet<string>) => {
+      for (const id of present) if (!confirmed.has(id)) present.delete(id)
+      return [...present]
+    }
+    writeDetails(store, uuid, { fromHostId: 'a', received: { round: 5 } })
+    const parts = { context: { store, transfers: { listComplete } }, received: { check: () => undefined } }
+    const journal = arrivalJournal(parts, { moveId: 'm1', fromHostId: 'a', uuid })
+    expect(await journal.listComplete()).to.deep.equal(['round'])
+    expect([...present]).to.deep.equal([copy, 'round'])
+  })
+
+  it('keeps the copy if the move is canceled', async () => {
+    const live = { endArriving: async () => undefined } as unknown as LiveArrivals
+    const parts = { context, start: () => undefined, putTraffic: () => undefined }
+    await new OwnerDecisions(parts, live).appoint({ uuid, generation: 2, isOwner: false })
+    expect(store.find(uuid)).to.equal(undefined)
+    expect([[...present], removed]).to.deep.equal([[copy], ['disk']])
+  })
+
+  it('keeps the copy if a later move is prepared', async () => {
+    const live = { endArriving: async () => undefined } as unknown as LiveArrivals
+    const readDisk = async () => ({ totalBytes: 100 * gib, usedBytes: 0 })
+    const parts = { context, capacity: { cpuCores: 4, ramTotalMb: 4096, readDisk }, busy: () => false }
+    const guest = { id: 1, uuid, name: 'one', virtualization: 'lxc', templateId: 'debian-12', limits: smallLimits }
+    const overcommit = { cpu: 1, ram: 1, disk: 0.001 } // refuses the move after it has removed the earlier one
+    const request = { moveId: 'm2', generation: 2, fromHostId: 'a', guest: Guest.fromPartial(guest), overcommit }
+    const reserved = new ArrivalReservations(parts, live).expect(ExpectGuestRequest.fromPartial(request))
+    expect(await reserved.catch((error: BerthError) => error.code)).to.equal('resource_exhausted')
+    expect(store.find(uuid)).to.equal(undefined)
+    expect([[...present], removed]).to.deep.equal([[copy], ['disk']])
+  })
+})
