@@ -101,7 +101,7 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
 
 /** The methods of `DiskTransfers` that are needed to move guests; see agent/storage/disk-transfers.ts. */
 export type GuestTransfers = Pick<DiskTransfers, 'send' | 'receive' | 'confirm' | 'listComplete'> &
-  Pick<DiskTransfers, 'endSends' | 'discard'>
+  Pick<DiskTransfers, 'countReceived' | 'endSends' | 'discard'>
 
 /** Dependencies of the code in agent/guests. They are created in agent/daemon/domain.ts. */
 export interface GuestContext {

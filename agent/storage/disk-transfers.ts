@@ -73,6 +73,15 @@ export class DiskTransfers {
   }
 
   /**
+   * Returns the bytes in the pool of what was received for a guest that this host does not have. With simple quotas,
+   * they include deleted data until the kernel has freed it; with classic quotas, they are those of the snapshot.
+   */
+  async countReceived(guest: string, id: string): Promise<number> {
+    if (!this.#bounds.countSnapshots) return this.#bounds.measure(this.places.snapshotPathOf(guest, id))
+    return (await this.#bounds.usage([guest])).get(guest) ?? 0
+  }
+
+  /**
    * Returns the ids of the guest's complete snapshots. Removes everything else in their directory.
    * @param confirmed ids of snapshots for which `confirm` has succeeded
    */

@@ -19,6 +19,8 @@ export interface DiskJournal {
   forget(id: string): void
   /** Returns the maximum length of the next stream in bytes. @throws {BerthError} `bad_stream` */
   maxBytes(): number
+  /** Checks the space of received data when a snapshot is complete. @throws {BerthError} `bad_stream` */
+  checkSpace(id: string): Promise<void>
   /** Records that a snapshot is complete and durable. */
   note(disk: ReceivedDisk): void
   /** Called when the connection has ended. */
@@ -46,6 +48,7 @@ export function arrivalJournal({ context, received }: ArrivalJournalParts, trans
     has: (id) => Object.hasOwn(read(), id),
     forget: (id) => forgetReceived(store, uuid, id),
     maxBytes: () => planStreamBytes(store.get(uuid), read()),
+    checkSpace: async () => undefined, // `maxBytes` counts all received streams of the move
     note: (disk) => noteReceived(store, uuid, moveId, disk),
     ended: async () => undefined,
   }

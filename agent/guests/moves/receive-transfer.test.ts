@@ -46,6 +46,7 @@ describe('the receiver of a guest from another host', () => {
           const stream = new Writable({ write: (_chunk, _encoding, done) => done() })
           return { stream, ended: finished(stream), kill: () => void kills++ }
         },
+        countReceived: () => expect.fail('only for standbys'),
         endSends: () => expect.fail('the target sends nothing'),
         discard: () => expect.fail('only for standbys'),
         confirm: async (_uuid, id) => void confirmed.push(id),

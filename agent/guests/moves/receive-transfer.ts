@@ -145,6 +145,7 @@ export class TransferReceiver {
     const bytes = await this.#readInto(process, maxBytes)
     this.#check()
     await transfers.confirm(uuid, id)
+    await this.#disks.checkSpace(id)
     // If this connection is closed, a newer connection of this move can be receiving a snapshot. The code below would
     // delete that snapshot.
     if (this.socket.destroyed) throw conflict('connection_lost', 'the other host has ended the connection')

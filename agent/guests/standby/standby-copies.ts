@@ -87,6 +87,13 @@ export class StandbyCopies {
         put(received)
       },
       maxBytes: () => streamLengthOf(get().diskGb * gib),
+      checkSpace: async (id) => {
+        const counted = await this.parts.context.transfers.countReceived(uuid, id)
+        if (counted <= maxCopyBytes(get().diskGb)) return
+        put({})
+        await this.#listComplete(get())
+        throw conflict('bad_stream', tooLargeText)
+      },
       note: ({ id, bytes }) => put({ [id]: bytes }),
       ended: () => this.#tidy(uuid),
     }
@@ -173,6 +180,16 @@ function parseExpected(request: Omit<ExpectStandbyRequest, 'dryRun' | 'generatio
   }
 }
 
+/**
+ * Each stream has its own limit, so a hostile host could enlarge the copy with many increments. The former state of the
+ * disk counts until its space is free.
+ */
+export function maxCopyBytes(diskGb: number): number {
+  return 2 * streamLengthOf(diskGb * gib)
+}
+
+const tooLargeText =
+  'the copy became larger than the disk limit of the guest allows, and was discarded: the next increment sends the disk again'
 const foreignText = 'the other host sent a snapshot that does not belong to the standby'
 
 function notExpected(): BerthError {

@@ -190,6 +190,7 @@ export class MemoryHost {
         if (!snapshots.has(uuid)) snapshots.set(uuid, new Map())
         snapshots.get(uuid)!.set(id, content)
       },
+      countReceived: async () => 0,
       endSends: async () => undefined,
       discard: async (uuid) => void snapshots.delete(uuid),
       listComplete: async (uuid, confirmed) =>
