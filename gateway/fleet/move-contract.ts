@@ -163,6 +163,12 @@ export interface OldCopyAdmin {
   delete(request: DeleteCopyRequest): Promise<void>
 }
 
+/** Id of a standby, and the host of its copy. */
+export interface StandbyRef {
+  readonly standbyId: string
+  readonly hostId: string
+}
+
 /** Warm standbys of guests on other hosts. */
 export interface StandbyAdmin {
   /**
@@ -171,8 +177,12 @@ export interface StandbyAdmin {
    * `guest_moving`, `resource_exhausted`
    */
   refuseUnfit(guest: GuestView, hostId: string): Promise<void>
+  /** Records that an administrator has set this standby. Increments are only ordered for recorded standbys. */
+  record(guest: GuestView, standby: StandbyRef): Promise<void>
+  /** Removes the record of the guest's standby. */
+  withdraw(uuid: string): Promise<void>
   /** Removes the copy of a standby, now or later. Never rejects. */
-  forget(uuid: string, standby: { readonly standbyId: string; readonly hostId: string }): Promise<void>
+  forget(uuid: string, standby: StandbyRef): Promise<void>
 }
 
 /** Brings guests to other hosts: by a move, or from a backup if their host has failed. */

@@ -5,6 +5,7 @@ import { OldCopies, type OldCopiesOptions } from './evacuation/old-copies.js'
 import type { Relocation } from './move-contract.js'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './moves/owner-confirmations.js'
 import { StandbyKeeper, type StandbyKeeperOptions } from './standby/standby-keeper.js'
+import { StandbyStore } from './standby/standby-store.js'
 import { Standbys } from './standby/standbys.js'
 
 export interface OpenRelocation extends Relocation {
@@ -16,16 +17,17 @@ export interface OpenRelocation extends Relocation {
 
 type RelocationParts = GuestMoverOptions &
   Omit<GuestEvacuatorOptions, 'standbys'> &
-  Omit<StandbyKeeperOptions, 'standbys'> &
+  Omit<StandbyKeeperOptions, 'standbys' | 'standbyStore'> &
   OwnerConfirmationsOptions &
   OldCopiesOptions &
   Omit<MoveDeciderOptions, 'evacuator' | 'confirmations'>
 
 export function openRelocation(parts: RelocationParts): OpenRelocation {
-  const standbys = new Standbys(parts)
+  const standbyStore = new StandbyStore(parts.store)
+  const standbys = new Standbys({ ...parts, standbyStore })
   const evacuations = new GuestEvacuator({ ...parts, standbys })
   const confirmations = new OwnerConfirmations(parts)
   const decider = new MoveDecider({ ...parts, evacuator: evacuations, confirmations })
-  const keeper = new StandbyKeeper({ ...parts, standbys })
+  const keeper = new StandbyKeeper({ ...parts, standbys, standbyStore })
   return { moves: new GuestMover(parts), evacuations, oldCopies: new OldCopies(parts), standbys, decider, keeper }
 }

@@ -120,6 +120,7 @@ function setRoute({ fleet, time }: Parts): Route {
       }
       const detail = `host ${value.hostId}, every ${value.intervalMinutes} minutes`
       const changed = await changeSetting(fleet, context, { change: { $case: 'standby', value }, detail })
+      await standbys.record(guest, value)
       if (before && !isSame) await standbys.forget(guest.guest.uuid, before)
       return { message: 'the standby is set', data: rowOf(changed.guest.standby!, time) }
     },
@@ -146,7 +147,9 @@ function deleteRoute({ fleet }: Parts): Route {
       const before = getStandby(context.guest)
       const change = { $case: 'standby', value: noStandby } as const
       await changeSetting(fleet, context, { change, detail: `host ${before.hostId}` })
-      await fleet.relocation.standbys.forget(context.guest.guest.uuid, before)
+      const { standbys } = fleet.relocation
+      await standbys.withdraw(context.guest.guest.uuid)
+      await standbys.forget(context.guest.guest.uuid, before)
       return { message: 'the standby is removed' }
     },
   })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { GuestView } from '../contract.js'
-import { findUsable, isDue, isStale, nextAttemptMs } from './plan-standbys.js'
+import { findUsable, isDue, isGone, isStale, isStored, nextAttemptMs } from './plan-standbys.js'
 
 const minuteMs = 60_000
 const standby = {
@@ -14,8 +14,9 @@ const standby = {
   failures: 0,
   error: '',
 }
+const usual = { uuid: 'u1', virtualization: 'lxc', status: 'running', standby }
 const viewOf = (guest: object, online = true): GuestView =>
-  ({ hostId: 'a', online, guest: { uuid: 'u1', status: 'running', standby, ...guest } }) as unknown as GuestView
+  ({ hostId: 'a', online, guest: { ...usual, ...guest } }) as unknown as GuestView
 const copy = { standbyId: 's1', uuid: 'u1', fromHostId: 'a', complete: true }
 
 describe('the time of the next increment', () => {
@@ -37,10 +38,35 @@ describe('an increment', () => {
     ['waits for an offline host', viewOf({}, false), lateMs, false],
     ['is only for guests with a standby', viewOf({ standby: undefined }), lateMs, false],
     ['waits while the guest leaves its host', viewOf({ ownership: { role: 'leaving' } }), lateMs, false],
+    ['is not for a virtual machine', viewOf({ virtualization: 'kvm' }), lateMs, false],
     ['is not for a broken guest', viewOf({ status: 'error' }), lateMs, false],
     ['is not for a deleted guest', viewOf({ deletion: { sinceMs: 1, untilMs: 2 } }), lateMs, false],
   ] as const)
     it(name, () => expect(isDue(view, nowMs)).to.equal(expected))
+})
+
+describe('a reported standby', () => {
+  const stored = { standbyId: 's1', hostId: 'b', fromHostId: 'a' }
+  for (const [name, view, entry, expected] of [
+    ['counts if an administrator has set it', viewOf({}), stored, true],
+    ['does not count if the host invented it', viewOf({}), undefined, false],
+    ['does not count with another id', viewOf({}), { ...stored, standbyId: 's2' }, false],
+    ['does not count on another host', viewOf({}), { ...stored, hostId: 'c' }, false],
+    ['does not count after the guest has moved', viewOf({}), { ...stored, fromHostId: 'c' }, false],
+    ['does not count if the guest has none', viewOf({ standby: undefined }), stored, false],
+  ] as const)
+    it(name, () => expect(isStored(view, entry)).to.equal(expected))
+})
+
+describe('a guest that the store lacks', () => {
+  for (const [name, source, isRegistered, expected] of [
+    ['was deleted if its host is online without it', { online: true, hasGuest: false }, false, true],
+    ['was possibly not deleted if its host was removed by force', undefined, false, false],
+    ['was possibly not deleted if its host is offline', { online: false, hasGuest: false }, false, false],
+    ['exists if its host reports it', { online: true, hasGuest: true }, false, false],
+    ['exists if it is registered', { online: true, hasGuest: false }, true, false],
+  ] as const)
+    it(name, () => expect(isGone(source, isRegistered)).to.equal(expected))
 })
 
 describe('the copy of a standby', () => {

@@ -2,6 +2,7 @@ import type { Guest, GuestStandby } from '../../../proto/gen/berth/agent/v1/gues
 import type { StandbyCopy } from '../../../proto/gen/berth/agent/v1/move.js'
 import type { GuestView } from '../contract.js'
 import { isDeleted } from '../guest-status.js'
+import type { StoredStandby } from './standby-store.js'
 
 const minuteMs = 60_000
 /** Maximum time in ms after a failed attempt until the next one. */
@@ -10,10 +11,16 @@ const retryMs = 5 * minuteMs
 /** True if the next increment of the guest is due. */
 export function isDue({ guest, online }: GuestView, nowMs: number): boolean {
   const { standby, ownership, status } = guest
-  if (!standby || !online || isDeleted(guest)) return false
+  if (!standby || !online || guest.virtualization !== 'lxc' || isDeleted(guest)) return false
   if (ownership && ownership.role !== 'owner') return false
   if (['creating', 'deleting', 'error'].includes(status)) return false
   return nowMs >= nextAttemptMs(standby)
+}
+
+/** True if an administrator has set the standby that the guest's host reports. A host could invent standbys. */
+export function isStored({ hostId, guest: { standby } }: GuestView, stored: StoredStandby | undefined): boolean {
+  if (!standby || stored?.fromHostId !== hostId) return false
+  return stored.standbyId === standby.standbyId && stored.hostId === standby.hostId
 }
 
 /** Time of the next attempt. An interval begins when the last state of the disk was taken. */
@@ -21,6 +28,22 @@ export function nextAttemptMs({ takenAtMs, triedAtMs, intervalMinutes, failures 
   const intervalMs = intervalMinutes * minuteMs
   if (failures > 0) return triedAtMs + Math.min(intervalMs, retryMs)
   return takenAtMs === 0 ? 0 : takenAtMs + intervalMs
+}
+
+/**
+ * True if a guest was certainly deleted: its host is online and does not report it, and the store has no such guest. If
+ * only the store lacks the guest, its host was possibly removed by force, or the store was replaced by an empty one.
+ * @param source host that last had the guest. Undefined: it is not in the fleet
+ */
+export function isGone(source: SourceFacts | undefined, isRegistered: boolean): boolean {
+  return source !== undefined && source.online && !source.hasGuest && !isRegistered
+}
+
+export interface SourceFacts {
+  /** True only after the complete report of the host. */
+  readonly online: boolean
+  /** True if the host reports the guest, even if the guest is hidden. */
+  readonly hasGuest: boolean
 }
 
 export interface CopyFacts {

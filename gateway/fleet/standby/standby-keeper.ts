@@ -9,7 +9,9 @@ import type { MoveStore } from '../moves/move-store.js'
 import { TransferTickets, type TransferTicketsOptions } from '../moves/transfer-tickets.js'
 import type { GuestRegistry } from '../placement/guest-registry.js'
 import type { FleetState } from '../view.js'
-import { isDue, isStale } from './plan-standbys.js'
+import { findReported } from '../reported-guests.js'
+import { isDue, isGone, isStale, isStored, type SourceFacts } from './plan-standbys.js'
+import type { StandbyStore, StoredStandby } from './standby-store.js'
 import { getStandby, type Standbys } from './standbys.js'
 
 const workEveryMs = 2000
@@ -23,6 +25,7 @@ export interface StandbyKeeperOptions extends TransferTicketsOptions {
   readonly store: Store
   readonly view: FleetState
   readonly standbys: Standbys
+  readonly standbyStore: Pick<StandbyStore, 'list' | 'remove'>
   readonly moves: Pick<MoveStore, 'list'>
   readonly evacuations: Pick<EvacuationStore, 'list'>
   readonly registry: Pick<GuestRegistry, 'findGone'>
@@ -48,7 +51,7 @@ export class StandbyKeeper {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#working.run(() => this.#work()), workEveryMs)
+    this.#timer = setInterval(() => void this.#working.run(() => this.work()), workEveryMs)
   }
 
   async stop(): Promise<void> {
@@ -57,14 +60,17 @@ export class StandbyKeeper {
     await this.lease.release().catch(() => undefined) // if this fails, the lease expires
   }
 
-  async #work(): Promise<void> {
+  /** Orders the increments that are due, and sometimes removes old copies. Never rejects. */
+  async work(): Promise<void> {
     try {
       const due = [...this.options.view.guests()].filter((guest) => this.#isDue(guest))
       const isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs
       if ((due.length === 0 && !isUntidy) || !(await this.lease.take())) return
-      const relocating = await this.#readRelocating()
-      await Promise.all(due.map((guest) => relocating.has(guest.guest.uuid) || this.#orderQuietly(guest)))
-      if (isUntidy) await this.#tidy(relocating)
+      const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
+      const isAllowed = (view: GuestView): boolean =>
+        !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
+      await Promise.all(due.filter(isAllowed).map((guest) => this.#orderQuietly(guest)))
+      if (isUntidy) await this.#tidy(relocating, stored)
     } catch (error) {
       this.options.log.debug({ reason: describeError(error) }, 'could not check the standbys; trying again later')
     }
@@ -125,8 +131,9 @@ export class StandbyKeeper {
     }
   }
 
-  async #tidy(relocating: ReadonlySet<string>): Promise<void> {
+  async #tidy(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
     this.#tidiedMs = performance.now()
+    await this.#withdrawEnded(relocating, stored)
     for (const { record } of this.options.view.states())
       await this.#tidyHost(record.id, relocating).catch((error: unknown) =>
         this.options.log.debug({ host: record.id, reason: describeError(error) }, 'could not check copies of standbys'),
@@ -134,13 +141,38 @@ export class StandbyKeeper {
   }
 
   async #tidyHost(hostId: string, relocating: ReadonlySet<string>): Promise<void> {
-    const { standbys, registry, view } = this.options
+    const { standbys, view } = this.options
     const copies = await standbys.listCopies(hostId)
-    const gone = new Set(await registry.findGone(copies.map(({ uuid }) => uuid)))
+    const gone = await this.#findGone(copies)
     for (const copy of copies) {
       const { uuid } = copy
       const facts = { guest: view.findGuest(uuid), isGone: gone.has(uuid), isRelocating: relocating.has(uuid) }
       if (isStale(copy, hostId, facts)) await standbys.forget(uuid, { ...copy, hostId })
     }
+  }
+
+  /** Removes the records of standbys whose guest was deleted, or is on another host now. */
+  async #withdrawEnded(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
+    const { view, standbyStore } = this.options
+    const gone = await this.#findGone([...stored].map(([uuid, { fromHostId }]) => ({ uuid, fromHostId })))
+    for (const [uuid, { fromHostId }] of stored) {
+      const guest = view.findGuest(uuid)
+      const hasMoved = guest?.online === true && guest.hostId !== fromHostId && !relocating.has(uuid)
+      if (gone.has(uuid) || hasMoved) await standbyStore.remove(uuid)
+    }
+  }
+
+  /** Returns the uuids of guests that were certainly deleted. */
+  async #findGone(guests: readonly { readonly uuid: string; readonly fromHostId: string }[]): Promise<Set<string>> {
+    const unregistered = new Set(await this.options.registry.findGone(guests.map(({ uuid }) => uuid)))
+    const gone = guests.filter(({ uuid, fromHostId }) =>
+      isGone(this.#sourceOf(fromHostId, uuid), !unregistered.has(uuid)),
+    )
+    return new Set(gone.map(({ uuid }) => uuid))
+  }
+
+  #sourceOf(hostId: string, uuid: string): SourceFacts | undefined {
+    const host = this.options.view.findState(hostId)
+    return host && { online: host.online, hasGuest: findReported(host, uuid) !== undefined }
   }
 }

@@ -3,17 +3,19 @@ import type { StandbyCopy } from '../../../proto/gen/berth/agent/v1/move.js'
 import { BerthError, describeError, notFound } from '../../../shared/errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView, HostView } from '../contract.js'
-import type { StandbyAdmin } from '../move-contract.js'
+import type { StandbyAdmin, StandbyRef } from '../move-contract.js'
 import type { MoveStore } from '../moves/move-store.js'
 import { requireFeature } from '../require-feature.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import { findUsable, type UsableStandby } from './plan-standbys.js'
+import type { StandbyStore } from './standby-store.js'
 
 export interface StandbysOptions {
   readonly view: FleetState
   readonly watched: Pick<WatchedHosts, 'agent'>
   readonly moves: Pick<MoveStore, 'readGeneration'>
+  readonly standbyStore: Pick<StandbyStore, 'put' | 'remove'>
   readonly log: Logger
 }
 
@@ -55,8 +57,16 @@ export class Standbys implements StandbyAdmin {
     await this.agent(host.id).moves.expectStandby(request)
   }
 
+  async record({ hostId: fromHostId, guest }: GuestView, standby: StandbyRef): Promise<void> {
+    await this.options.standbyStore.put(guest.uuid, { ...standby, fromHostId })
+  }
+
+  async withdraw(uuid: string): Promise<void> {
+    await this.options.standbyStore.remove(uuid)
+  }
+
   /** Removes the copy of a standby. If this fails, the keeper of standbys removes it later. */
-  async forget(uuid: string, { standbyId, hostId }: { standbyId: string; hostId: string }): Promise<void> {
+  async forget(uuid: string, { standbyId, hostId }: StandbyRef): Promise<void> {
     try {
       if (this.hasFeature(hostId)) await this.agent(hostId).moves.removeStandby({ uuid, standbyId })
     } catch (error) {

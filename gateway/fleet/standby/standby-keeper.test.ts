@@ -1,0 +1,73 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { conflict } from '../../../shared/errors.js'
+import type { GuestView } from '../contract.js'
+import { StandbyKeeper, type StandbyKeeperOptions } from './standby-keeper.js'
+import type { StoredStandby } from './standby-store.js'
+
+const settings = { intervalMinutes: 1, bandwidthMbps: 0, takenAtMs: 0, sentBytes: 0, triedAtMs: 0, failures: 0 }
+
+/** A keeper whose hosts refuse all copies. The refusals are ordered from the hosts of the guests, and are recorded. */
+class Lab {
+  guests: GuestView[] = []
+  readonly stored = new Map<string, StoredStandby>()
+  readonly relocating: { uuid: string }[] = []
+  readonly ordered: string[] = []
+  readonly #keeper: StandbyKeeper
+
+  constructor() {
+    const syncStandby = async ({ uuid }: { uuid: string }) => void this.ordered.push(uuid)
+    const options = {
+      store: { transact: async () => ({ epoch: 1 }) },
+      view: { guests: () => this.guests, findHost: () => ({}), states: () => [] },
+      standbys: {
+        agent: () => ({ moves: { syncStandby } }),
+        expect: async () => Promise.reject(conflict('invalid_state', 'the host has the container')),
+      },
+      standbyStore: { list: async () => this.stored },
+      moves: { list: async () => this.relocating },
+      evacuations: { list: async () => [] },
+      log: pino({ level: 'silent' }),
+    }
+    this.#keeper = new StandbyKeeper(options as unknown as StandbyKeeperOptions)
+  }
+
+  show(uuid: string, change: object = {}): void {
+    const standby = { ...settings, standbyId: `s-${uuid}`, hostId: 'b', ...change }
+    const guest = { uuid, virtualization: 'lxc', status: 'running', standby }
+    const others = this.guests.filter((one) => one.guest.uuid !== uuid)
+    this.guests = [...others, { hostId: 'a', online: true, guest } as unknown as GuestView]
+  }
+
+  /** Shows a guest whose standby an administrator has set. */
+  set(uuid: string, change: object = {}): void {
+    this.show(uuid, change)
+    this.stored.set(uuid, { standbyId: `s-${uuid}`, hostId: 'b', fromHostId: 'a' })
+  }
+
+  /** @returns the guests whose increments one round orders */
+  async work(): Promise<string[]> {
+    this.ordered.length = 0
+    await this.#keeper.work()
+    return this.ordered.toSorted()
+  }
+}
+
+describe('the keeper of standbys', () => {
+  it('orders increments only of standbys that an administrator has set', async () => {
+    const lab = new Lab()
+    lab.set('u1')
+    lab.show('invented')
+    lab.set('other', { standbyId: 's-new' })
+    expect(await lab.work()).to.deep.equal(['u1'])
+  })
+
+  it('waits while a guest moves', async () => {
+    const lab = new Lab()
+    lab.set('u1')
+    lab.relocating.push({ uuid: 'u1' })
+    expect(await lab.work()).to.deep.equal([])
+    lab.relocating.pop()
+    expect(await lab.work()).to.deep.equal(['u1'])
+  })
+})
