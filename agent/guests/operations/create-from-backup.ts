@@ -15,6 +15,7 @@ import type { ChosenAddresses } from '../create/reserve.js'
 import { freePorts, giveBackAddresses, parseFormer, takeAddresses, takeOver } from './take-over.js'
 import { ifPresent, removeFromHost, withGuest, type GuestStep } from '../steps.js'
 import { acceptCreate, createEnd, firstBootSteps, type CreateInput } from './create.js'
+import { noteCopied } from './restore-room.js'
 import { endFetch, fetchStep, parseFetch, type FetchInput, type OnFetched } from './fetch-backup.js'
 
 interface CreateFromBackupInput extends CreateInput, FetchInput {
@@ -147,11 +148,11 @@ function volumeStep(context: BackupContext, copies: StandbyCopies): GuestStep<Cr
   const { store, volumes, machines } = context
   return {
     name: 'volume',
-    run: withGuest<CreateFromBackupInput>(store, async (record, { input: { standbyId } }) => {
-      const { uuid } = record
-      const source =
-        standbyId === undefined ? ({ empty: true } as const) : { snapshot: await copies.getComplete(uuid, standbyId) }
-      await volumes.prepare(uuid, source, volumeLimitOf(machines, record))
+    run: withGuest<CreateFromBackupInput>(store, async ({ uuid }, { input: { standbyId } }) => {
+      const snapshot = standbyId === undefined ? undefined : await copies.getComplete(uuid, standbyId)
+      if (snapshot !== undefined) await noteCopied(context, uuid, snapshot)
+      const source = snapshot === undefined ? ({ empty: true } as const) : { snapshot }
+      await volumes.prepare(uuid, source, volumeLimitOf(machines, store.get(uuid)))
       await volumes.exchange(uuid)
     }),
     undo: ifPresent<CreateFromBackupInput>(store, async (record) => {

@@ -1,5 +1,11 @@
 import { expect } from 'chai'
-import { planExtraBytes, planFetchedBytes, planOriginalBytes, planUsedBytes } from './plan-restore-room.js'
+import {
+  planCopiedBytes,
+  planExtraBytes,
+  planFetchedBytes,
+  planOriginalBytes,
+  planUsedBytes,
+} from './plan-restore-room.js'
 
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
@@ -72,4 +78,15 @@ describe('the space reserved to fetch a backup from its target', () => {
     const small = planFetchedBytes({ sizeBytes: mib, fileCount: 10_000, usedBytes: 50 * mib })
     expect(small).to.be.within(110 * mib, 150 * mib)
   })
+})
+
+describe('the additional space of a guest that starts from its standby', () => {
+  for (const [name, usedMib, expectedMib] of [
+    ['is none if its data fits', 1000, 0],
+    ['is what its image adds', 1200, 176],
+    ['is at most the size of its disk', 5000, 1024],
+  ] as const)
+    it(name, () => {
+      expect(planCopiedBytes({ limitBytes, usedBytes: usedMib * mib })).to.equal(expectedMib * mib)
+    })
 })

@@ -4,11 +4,11 @@ import type { BackupSize } from '../../backups/contract.js'
 import type { StepContext } from '../../operations/types.js'
 import { planFreeBytes } from '../../storage/room.js'
 import type { HostCapacity } from '../resources/capacity.js'
-import type { DiskContext, GuestVolumes } from '../context.js'
+import type { DiskContext, GuestContext, GuestVolumes } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { settleRoom } from '../snapshots/settle-room.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
-import { planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-restore-room.js'
+import { planCopiedBytes, planExtraBytes, planFetchedBytes, planOriginalBytes } from './plan-restore-room.js'
 import type { GuestMachines } from '../machines.js'
 
 /** Maximum time in ms that an operation waits until the kernel has freed a deleted disk. */
@@ -98,6 +98,17 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
   const extraBytes = planExtraBytes({ limitBytes, usedBytes, originalBytes: size.usedBytes })
   if (extraBytes === undefined) throw tooLarge()
   context.store.update(uuid, { nextExtraBytes: extraBytes })
+}
+
+/** Records by how much the guest's disk limit must rise when its disk is made from the copy of its warm standby. */
+export async function noteCopied(
+  context: DiskContext & Pick<GuestContext, 'transfers'>,
+  uuid: string,
+  snapshot: string,
+): Promise<void> {
+  const limitBytes = limitOf(context.machines, context.store.get(uuid))
+  const usedBytes = await context.transfers.countReceived(uuid, snapshot)
+  context.store.update(uuid, { extraBytes: planCopiedBytes({ limitBytes, usedBytes }) })
 }
 
 /**

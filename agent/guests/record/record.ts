@@ -117,6 +117,8 @@ export interface GuestStandby {
   bandwidthMbps: number
   /** Time of the state of the disk that the other host has; 0: it has no complete copy. */
   takenAtMs: number
+  /** Bytes that counted towards the disk limit when the standby's snapshot was taken; 0: not known. */
+  takenBytes: number
   sentBytes: number
   /** Time of the last attempt; 0: never. */
   triedAtMs: number

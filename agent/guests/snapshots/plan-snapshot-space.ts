@@ -73,4 +73,12 @@ export function planSettled(
   return { limitBytes, retainedBytes, allowanceBytes: snapshotsCount ? retainedBytes : 0, isMeasured: true }
 }
 
+/**
+ * Returns the bytes by which the snapshot of a warm standby raises the disk limit until the next increment. It retains
+ * at most the data that the disk had when it was taken.
+ */
+export function planHeld({ diskBytes, takenBytes }: { diskBytes: number; takenBytes: number }): number {
+  return takenBytes > 0 ? Math.min(diskBytes, takenBytes) : diskBytes
+}
+
 const toGb = (bytes: number): string => (bytes / gib).toFixed(2)

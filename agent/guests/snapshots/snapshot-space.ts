@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
 import type { DiskContext, GuestVolumes } from '../context.js'
 import { sortStandbySnapshots } from '../record/standby-ids.js'
-import { planAllowance, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
+import { planAllowance, planHeld, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
 import { volumeLimitOf } from './volume-bound.js'
@@ -129,9 +129,10 @@ async function measure({ volumes, machines }: Pick<DiskContext, 'volumes' | 'mac
   const { snapshotsCount } = volumes
   const settled = planSettled(record, { present, usageBytes, snapshotsCount })
   if (!hasStandby || !snapshotsCount) return { settled, hasHidden }
-  // The snapshot of a warm standby stays until the next increment. It retains at most a whole disk.
+  // The snapshot of a warm standby stays until the next increment.
   const diskBytes = machines.driverOf(record).volumeLimitBytes(machines.of(record))
-  return { settled: { ...settled, allowanceBytes: settled.allowanceBytes + diskBytes }, hasHidden }
+  const heldBytes = planHeld({ diskBytes, takenBytes: record.standby?.takenBytes ?? 0 })
+  return { settled: { ...settled, allowanceBytes: settled.allowanceBytes + heldBytes }, hasHidden }
 }
 
 /** True if the guest has no snapshots and no retained space, like most guests. This check reads only the record. */

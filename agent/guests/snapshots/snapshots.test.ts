@@ -9,6 +9,7 @@ import { GuestStore } from '../record/guest-store.js'
 import { removeStrays, removeVolumes } from './snapshots.js'
 
 const standbyId = '11112222-0000-4000-8000-000000000000'
+const gib = 1024 ** 3
 const [copy, partial] = ['standby-11112222-3', 'standby-11112222-4']
 
 describe('a guest on the host of its standby', () => {
@@ -17,6 +18,7 @@ describe('a guest on the host of its standby', () => {
   let journal: CopyJournal
   let present: Set<string>
   let removed: string[]
+  let prepared: unknown[]
   let context: BackupContext
 
   beforeEach(() => {
@@ -28,14 +30,19 @@ describe('a guest on the host of its standby', () => {
     journal.putReceived('u1', standbyId, { [copy]: 7 })
     present = new Set([copy, partial, 'old'])
     removed = []
+    prepared = []
     const volumes = {
       listSnapshots: async () => [...present],
       deleteSnapshot: async (_uuid: string, id: string) => present.delete(id),
       removeDisk: async (uuid: string) => void removed.push(`disk ${uuid}`),
       remove: async (uuid: string) => void removed.push(`all ${uuid}`),
+      prepare: async (_uuid: string, source: object, limitBytes: number) => void prepared.push([source, limitBytes]),
+      exchange: async () => 'done',
     }
-    const machines = { of: () => ({}), driverOf: () => ({ delete: async () => undefined }) }
-    context = { store, volumes, machines } as unknown as BackupContext
+    const driver = { delete: async () => undefined, volumeLimitBytes: () => gib }
+    const machines = { of: () => ({}), driverOf: () => driver }
+    const transfers = { countReceived: async () => 1.25 * gib }
+    context = { store, volumes, machines, transfers } as unknown as BackupContext
   })
   afterEach(() => changes.db.close())
 
@@ -70,6 +77,13 @@ describe('a guest on the host of its standby', () => {
       await volume!.undo!({ subject: { kind: 'guest', id: 'u1' }, input } as never)
       expect([[...present], removed]).to.deep.equal([[copy], ['disk u1']])
     })
+
+  it('gets a disk from the copy, with space for the data of its image', async () => {
+    const [volume] = createFromBackupKind(context, {} as never).steps
+    await volume!.run({ subject: { kind: 'guest', id: 'u1' }, input: { standbyId } } as never)
+    expect(prepared).to.deep.equal([[{ snapshot: copy }, 1.25 * gib]])
+    expect(store.get('u1').extraBytes).to.equal(gib / 4)
+  })
 
   it('loses the copy when the restore has succeeded', async () => {
     const kind = createFromBackupKind(context, {} as never)

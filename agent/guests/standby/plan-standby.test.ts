@@ -8,6 +8,7 @@ const known: GuestStandby = {
   intervalMinutes: 5,
   bandwidthMbps: 0,
   takenAtMs: 1000,
+  takenBytes: 5,
   sentBytes: 7,
   triedAtMs: 1100,
   failures: 2,
@@ -56,9 +57,10 @@ describe('the plan of a warm standby', () => {
       failures: 3,
       error: 'x'.repeat(500),
     })
-    expect(planResult(known, { takenAtMs: 1900, sentBytes: 9 }, 2000)).to.deep.equal({
+    expect(planResult(known, { takenAtMs: 1900, takenBytes: 6, sentBytes: 9 }, 2000)).to.deep.equal({
       ...known,
       takenAtMs: 1900,
+      takenBytes: 6,
       sentBytes: 9,
       triedAtMs: 2000,
       failures: 0,

@@ -32,10 +32,12 @@ export function planStandby(
   return { ...(isSame ? before : noIncrements), ...settings }
 }
 
-const noIncrements = { takenAtMs: 0, sentBytes: 0, triedAtMs: 0, failures: 0, error: '' }
+const noIncrements = { takenAtMs: 0, takenBytes: 0, sentBytes: 0, triedAtMs: 0, failures: 0, error: '' }
 
 /** Result of an attempt: a complete increment, or the message of an error. */
-export type StandbyResult = { readonly takenAtMs: number; readonly sentBytes: number } | { readonly error: string }
+export type StandbyResult =
+  | { readonly takenAtMs: number; readonly takenBytes: number; readonly sentBytes: number }
+  | { readonly error: string }
 
 export function planResult(standby: GuestStandby, result: StandbyResult, triedAtMs: number): GuestStandby {
   if ('error' in result)

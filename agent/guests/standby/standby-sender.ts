@@ -80,10 +80,10 @@ export class StandbySender {
       const has = await sender.list()
       const older = await this.#dropUnsent(order, has)
       const id = nextStandbySnapshot([...older, ...has], standbyId)
-      const takenAtMs = await this.#take(order, id)
+      const taken = await this.#take(order, id)
       const sentBytes = await sender.sendDisk(id, findParent(older, has))
       for (const old of older) await context.volumes.deleteSnapshot(uuid, old)
-      return { takenAtMs, sentBytes }
+      return { ...taken, sentBytes }
     } finally {
       sender.close()
       if (signal.aborted) await transfers.endSends(uuid)
@@ -98,14 +98,14 @@ export class StandbySender {
     return known.filter((id) => has.has(id))
   }
 
-  /** Takes a snapshot. @returns its time */
-  #take(order: Increment, id: string): Promise<number> {
+  /** Takes a snapshot. @returns its time, and an upper bound of the bytes that it can retain */
+  #take(order: Increment, id: string): Promise<{ takenAtMs: number; takenBytes: number }> {
     const { context } = this.parts
     return context.store.mutex.run(order.uuid, async () => {
       this.#standbyOf(order)
       const takenAtMs = context.now()
-      await takeHidden(context, order.uuid, id)
-      return takenAtMs
+      const { retainedBytes: takenBytes } = await takeHidden(context, order.uuid, id)
+      return { takenAtMs, takenBytes }
     })
   }
 
