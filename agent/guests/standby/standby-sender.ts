@@ -1,8 +1,9 @@
-import type { TLSSocket } from 'node:tls'
+import type { Duplex } from 'node:stream'
 import type { SyncStandbyRequest } from '../../../proto/gen/berth/agent/v1/move.js'
 import { BerthError, conflict, toBerthError } from '../../../shared/errors.js'
+import type { SendProcess } from '../../host/disk/btrfs-stream.js'
 import { refuseFull } from '../../storage/room.js'
-import type { BackupContext } from '../context.js'
+import type { BackupContext, GuestTransfers } from '../context.js'
 import { parseUuid } from '../create/parse-create.js'
 import { refuseDeleted } from '../deletion/plan-deletion.js'
 import { refuseNotOwned } from '../moves/change-ownership.js'
@@ -21,6 +22,10 @@ export interface StandbySenderParts {
   readonly capacity: Pick<HostCapacity, 'readDisk'>
   /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
+  /** Connects to the host of the standby. Default: with mutual TLS. */
+  readonly connect?: typeof connectTo
+  /** Reads the private key of the ticket. Default: the key of this agent. */
+  readonly readKey?: typeof readTicketKey
 }
 
 interface Run {
@@ -50,7 +55,8 @@ export class StandbySender {
     if (this.#isClosed || this.#runs.has(uuid) || busy(uuid))
       throw conflict('guest_busy', 'an increment or a task of the container runs at present')
     if (order.refusal !== '') return this.#note(order, { error: order.refusal })
-    const key = readTicketKey(context.config, order.ticket)
+    const { readKey = readTicketKey } = this.parts
+    const key = readKey(context.config, order.ticket)
     const end = new AbortController()
     const ended = this.#run({ ...order, uuid, key }, end.signal).finally(() => this.#runs.delete(uuid))
     this.#runs.set(uuid, { standbyId: order.standbyId, end, ended })
@@ -73,9 +79,10 @@ export class StandbySender {
     const { uuid, standbyId } = order
     refuseFull(await capacity.readDisk())
     const { hostId, bandwidthMbps } = this.#standbyOf(order)
-    const socket = await connectTo(context.config.state_dir, hostId, order, signal)
-    const { transfers } = context
-    const sender = new DiskSender(socket, { transfers, uuid, bandwidthMbps, onSent: () => undefined })
+    const { connect = connectTo } = this.parts
+    const socket = await connect(context.config.state_dir, hostId, order, signal)
+    const own = ownSends(context.transfers)
+    const sender = new DiskSender(socket, { transfers: own, uuid, bandwidthMbps, onSent: () => undefined })
     try {
       const has = await sender.list()
       const older = await this.#dropUnsent(order, has)
@@ -86,7 +93,7 @@ export class StandbySender {
       return { ...taken, sentBytes }
     } finally {
       sender.close()
-      if (signal.aborted) await transfers.endSends(uuid)
+      await own.ended()
     }
   }
 
@@ -168,12 +175,31 @@ export class StandbySender {
   }
 }
 
+/**
+ * Remembers the programs that one increment starts. A move of the guest can send at the same time, and is not ended.
+ * btrfs deletes no subvolume that is being sent, so `ended` waits until the own programs have ended.
+ */
+function ownSends(transfers: Pick<GuestTransfers, 'send'>) {
+  const processes: SendProcess[] = []
+  return {
+    send: (...args: Parameters<GuestTransfers['send']>): SendProcess => {
+      const process = transfers.send(...args)
+      processes.push(process)
+      return process
+    },
+    ended: async (): Promise<void> => {
+      for (const process of processes) process.kill()
+      await Promise.all(processes.map(({ ended }) => ended.catch(() => undefined)))
+    },
+  }
+}
+
 function connectTo(
   stateDir: string,
   hostId: string,
   { toAddress: address, toSerials: serials, ticket, key }: Increment,
   signal: AbortSignal,
-): Promise<TLSSocket> {
+): Promise<Duplex> {
   return connectTarget(stateDir, { hostId, address, serials, ticket, key }, signal)
 }
 
