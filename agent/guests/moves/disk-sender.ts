@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Duplex } from 'node:stream'
-import { conflict } from '../../../shared/errors.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
 import type { GuestTransfers } from '../context.js'
 import { FrameStream } from './frame-stream.js'
 import { parseAnswer, type TransferAnswer, type TransferRequest } from './messages.js'
@@ -13,6 +13,16 @@ export interface SenderOptions {
   readonly bandwidthMbps: number
   /** Called after each part of the data with the number of bytes that this connection has sent. */
   readonly onSent: (bytes: number) => void
+  /** Absent: without limit. A move needs none, because it can be canceled. */
+  readonly patience?: SenderPatience
+}
+
+/** Maximum times in ms. A target that only sends keep-alives would otherwise block a transfer forever. */
+export interface SenderPatience {
+  /** Until the target has taken a part of the data. */
+  readonly takeMs: number
+  /** Until the target has answered a request. */
+  readonly answerMs: number
 }
 
 /** Sends a guest's snapshots and its manifest on one connection. */
@@ -82,8 +92,8 @@ export class DiskSender {
   }
 
   async #request(request: TransferRequest): Promise<TransferAnswer> {
-    await this.#stream.send(request)
-    return parseAnswer(await this.#stream.nextMessage())
+    await this.#taken(this.#stream.send(request))
+    return parseAnswer(await this.#answered(this.#stream.nextMessage()))
   }
 
   /** Sends a request with its data. If the target answers before it has received all data, the answer is an error. */
@@ -92,7 +102,7 @@ export class DiskSender {
     data: AsyncIterable<Buffer> | Iterable<Buffer>,
     complete: Promise<void>,
   ): Promise<number> {
-    await this.#stream.send(request)
+    await this.#taken(this.#stream.send(request))
     const answer = this.#stream.nextMessage().then(parseAnswer)
     const early = answer.then(refuseEarly)
     early.catch(() => undefined) // `early` is awaited below
@@ -102,14 +112,22 @@ export class DiskSender {
       await Promise.race([this.#sendPart(chunk), early])
     }
     await Promise.race([complete, early])
-    await this.#stream.send({ kind: 'end', bytes })
-    await answer
+    await this.#taken(this.#stream.send({ kind: 'end', bytes }))
+    await this.#answered(answer)
     return bytes
+  }
+
+  #taken<T>(sent: Promise<T>): Promise<T> {
+    return within(sent, this.options.patience?.takeMs, 'the target host takes no data')
+  }
+
+  #answered<T>(answer: Promise<T>): Promise<T> {
+    return within(answer, this.options.patience?.answerMs, 'the target host does not answer')
   }
 
   async #sendPart(data: Buffer): Promise<void> {
     const { bandwidthMbps, onSent } = this.options
-    await this.#stream.sendData(data)
+    await this.#taken(this.#stream.sendData(data))
     this.#bytes += data.length
     onSent(this.#bytes)
     if (bandwidthMbps === 0) return
@@ -121,4 +139,18 @@ export class DiskSender {
 
 function refuseEarly(): never {
   throw conflict('bad_stream', 'the target host answered before it had received all data')
+}
+
+/** @throws {BerthError} `target_unreachable` if `work` takes longer than `timeMs` */
+async function within<T>(work: Promise<T>, timeMs: number | undefined, message: string): Promise<T> {
+  if (timeMs === undefined) return work
+  const end = new AbortController()
+  const late = delay(timeMs, undefined, { signal: end.signal }).then((): never => {
+    throw new BerthError('unavailable', 'target_unreachable', message)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    end.abort()
+  }
 }

@@ -17,6 +17,9 @@ import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { planResult, type StandbyResult } from './plan-standby.js'
 import { isStandbySnapshot, nextStandbySnapshot, sortStandbySnapshots, standbyPrefix } from '../record/standby-ids.js'
 
+/** The target answers after a snapshot only when the snapshot is durable. */
+const patience = { takeMs: 120_000, answerMs: 600_000 }
+
 export interface StandbySenderParts {
   readonly context: Pick<BackupContext, 'config' | 'store' | 'volumes' | 'transfers' | 'machines' | 'log' | 'now'>
   readonly capacity: Pick<HostCapacity, 'readDisk'>
@@ -58,11 +61,13 @@ export class StandbySender {
     const { readKey = readTicketKey } = this.parts
     const key = readKey(context.config, order.ticket)
     const end = new AbortController()
-    const ended = this.#run({ ...order, uuid, key }, end.signal).finally(() => this.#runs.delete(uuid))
+    const ended = this.#run({ ...order, uuid, key }, end.signal)
+      .catch((err: unknown) => this.parts.context.log.error({ err, guest: uuid }, 'could not end an increment'))
+      .finally(() => this.#runs.delete(uuid))
     this.#runs.set(uuid, { standbyId: order.standbyId, end, ended })
   }
 
-  /** Runs an increment, and records its result. Never rejects. */
+  /** Runs an increment, and records its result. */
   async #run(order: Increment, signal: AbortSignal): Promise<void> {
     try {
       this.#note(order, await this.#send(order, signal))
@@ -82,7 +87,7 @@ export class StandbySender {
     const { connect = connectTo } = this.parts
     const socket = await connect(context.config.state_dir, hostId, order, signal)
     const own = ownSends(context.transfers)
-    const sender = new DiskSender(socket, { transfers: own, uuid, bandwidthMbps, onSent: () => undefined })
+    const sender = new DiskSender(socket, { transfers: own, uuid, bandwidthMbps, patience, onSent: () => undefined })
     try {
       const has = await sender.list()
       const older = await this.#dropUnsent(order, has)
