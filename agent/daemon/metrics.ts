@@ -1,4 +1,5 @@
 import type { HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
+import { sumCopies } from '../guests/create/allocation.js'
 import { readPublicAddresses } from '../host/net/addresses.js'
 import type { HostSample } from '../metrics/host-sampler.js'
 import { readNatPorts } from '../network/addresses/address-tables.js'
@@ -44,6 +45,7 @@ export async function readMetrics(
     repairs: domain.reconciler.repairs,
     securityPackets: domain.abuse.monitor.packets.seen,
     securityPacketsLost: domain.abuse.monitor.packets.lost,
+    standbyDiskGb: sumCopies(domain.standbys.copies.journal.list()),
     sampledAtMs: sample.sampledAtMs,
     warnings: [...weaknesses, ...warningsOf(sample, domain)],
   }

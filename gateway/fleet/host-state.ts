@@ -1,3 +1,4 @@
+import { addAllocation, noAllocation, type Allocation } from '../../shared/allocation.js'
 import { version } from '../../shared/version.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -84,6 +85,11 @@ export class HostState {
     if (before.host === after.host && before.source === after.source) return false
     this.publicAddress = after
     return before.host !== after.host
+  }
+
+  /** Limits of all guests, and disks of the copies of standbys. */
+  get allocated(): Allocation {
+    return addAllocation(this.totals.allocated, { ...noAllocation, diskGb: this.metrics?.standbyDiskGb ?? 0 })
   }
 
   get view(): HostView {

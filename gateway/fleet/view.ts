@@ -76,7 +76,7 @@ export class FleetState implements FleetView {
   }
 
   allocationOf(hostId: string): Allocation {
-    return this.#hosts.get(hostId)?.totals.allocated ?? noAllocation
+    return this.#hosts.get(hostId)?.allocated ?? noAllocation
   }
 
   commonSize(): GuestSize | undefined {

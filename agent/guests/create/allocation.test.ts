@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
 import { unmeasuredSpace } from '../record/snapshots-and-backups.js'
 import { checkAllocation } from './allocation.js'
@@ -58,11 +59,18 @@ describe('the comparison of the limits of all guests with the host', () => {
     it(name, () => {
       let refused: BerthError | undefined
       try {
-        checkAllocation(guests, limits, { capacity, disk, overcommit })
+        checkAllocation({ guests, copies: [] }, limits, { capacity, disk, overcommit })
       } catch (error) {
         refused = error as BerthError
       }
       expect(refused?.field).to.equal(field)
       expect(refused?.code).to.equal(field && 'resource_exhausted')
     })
+
+  it('counts the disk space of copies of standbys, but no memory', () => {
+    const present = { guests: [guest(), guest()], copies: [{ uuid: 'u2', diskGb: 11 }] }
+    const check = (ratios: Ratios) => () => checkAllocation(present, limits, { capacity, disk, overcommit: ratios })
+    expect(check({ ...none, disk: 1 })).to.throw().with.property('field', 'disk_gb')
+    expect(check({ ...none, ram: 1 })).not.to.throw()
+  })
 })

@@ -8,6 +8,8 @@ import {
 } from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { PoolCapacity } from '../../storage/pool.js'
+import { CopyJournal, type StandbyCopy } from '../record/copy-journal.js'
+import type { GuestStore } from '../record/guest-store.js'
 import type { GuestRecord } from '../record/record.js'
 import { planRetained } from '../snapshots/plan-snapshot-space.js'
 import type { ProcessorsAndMemory } from '../resources/capacity.js'
@@ -15,6 +17,12 @@ import type { ProcessorsAndMemory } from '../resources/capacity.js'
 const gib = 1024 ** 3
 
 type AllocatedGuest = Pick<GuestRecord, 'spec' | 'snapshotSpace' | 'snapshots' | 'ownership'>
+
+/** What is on this host: its guests, and copies of standbys, which take disk space only. */
+export interface PresentGuests {
+  readonly guests: readonly AllocatedGuest[]
+  readonly copies: readonly Pick<StandbyCopy, 'uuid' | 'diskGb'>[]
+}
 
 export interface AllocationBounds {
   readonly capacity: ProcessorsAndMemory
@@ -29,17 +37,29 @@ export interface AllocationBounds {
  * @throws {BerthError} `resource_exhausted`
  */
 export function checkAllocation(
-  guests: readonly AllocatedGuest[],
+  { guests, copies }: PresentGuests,
   wanted: Allocation,
   { capacity, disk, overcommit }: AllocationBounds,
 ): void {
   if (!overcommit) return
   const size = { ...capacity, diskTotalGb: Math.floor(disk.totalBytes / gib) }
-  const exceeded = findExceeded(addAllocation(planAllocated(guests), wanted), size, overcommit)
+  const copied = { ...noAllocation, diskGb: sumCopies(copies) }
+  const allocated = addAllocation(planAllocated(guests), copied)
+  const exceeded = findExceeded(addAllocation(allocated, wanted), size, overcommit)
   if (exceeded === undefined) return
   const { field, what } = resources[exceeded]
   const message = `the host does not have enough unallocated ${what} for the container`
   throw new BerthError('exhausted', 'resource_exhausted', message, { field })
+}
+
+export function sumCopies(copies: PresentGuests['copies']): number {
+  return copies.reduce((sum, { diskGb }) => sum + diskGb, 0)
+}
+
+/** Returns what is on this host, except the copy of the guest `uuid`, which is about to come here. */
+export function listPresent(store: GuestStore, uuid: string): PresentGuests {
+  const copies = new CopyJournal(store.changes.db).list().filter((copy) => copy.uuid !== uuid)
+  return { guests: store.list(), copies }
 }
 
 const resources = {

@@ -2,7 +2,7 @@ import type { ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { readListeningPorts } from '../../network/ports.js'
 import { checkRoom } from '../../storage/room.js'
-import { checkAllocation } from '../create/allocation.js'
+import { checkAllocation, listPresent } from '../create/allocation.js'
 import { planOwnership } from '../ownership/plan-ownership.js'
 import type { GuestRecord } from '../record/record.js'
 import type { GuestStore } from '../record/guest-store.js'
@@ -45,7 +45,8 @@ export class ArrivalReservations {
     const listening = await readListeningPorts()
     const reserve = (): ReservedArrival => {
       const { overcommit } = request
-      checkAllocation(context.store.list(), guest.spec.limits, { capacity, disk, overcommit })
+      const present = listPresent(context.store, guest.uuid)
+      checkAllocation(present, guest.spec.limits, { capacity, disk, overcommit })
       return reserveArrival(context, guest, listening)
     }
     const record = request.moveId === '' ? this.#tryReserve(guest, reserve) : await this.#begin(guest, request, reserve)

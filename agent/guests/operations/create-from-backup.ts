@@ -110,6 +110,7 @@ async function accept(
   const how = {
     ...parts,
     checkTemplate: () => undefined,
+    isOnHost: fetched.standbyId !== undefined,
     ...(planPorts && { planPorts }),
     ...(chooseAddresses && { chooseAddresses }),
   }

@@ -7,7 +7,7 @@ import { readListeningPorts } from '../../network/ports.js'
 import type { StepContext } from '../../operations/types.js'
 import type { AcceptedOrder, OperationKind, OrderOf } from '../../operations/orders.js'
 import { checkRoom } from '../../storage/room.js'
-import { checkAllocation } from '../create/allocation.js'
+import { checkAllocation, listPresent } from '../create/allocation.js'
 import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
 import type { BackupContext, GuestContext } from '../context.js'
 import { checkDevices } from '../resources/devices.js'
@@ -75,6 +75,8 @@ export interface CreateParts {
   readonly planPorts?: (wanted: CheckedMapping[], listening: ReadonlySet<string>) => CheckedMapping[]
   /** Chooses the public addresses in the transaction of the reservation. Default: the requested ones. */
   readonly chooseAddresses?: () => ChosenAddresses
+  /** True if the data of the disk is on this host already, so that the guest can be created even in a full pool. */
+  readonly isOnHost?: boolean
 }
 
 /**
@@ -88,7 +90,7 @@ export async function acceptCreate(
   wire: OrderOf<'create'>,
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
-  const { context, capacity, chooseAddresses } = parts
+  const { context, capacity, chooseAddresses, isOnHost = false } = parts
   const { checkTemplate = (id, kind) => context.images.checkUsable(id, kind) } = parts
   const order = settleTemplate(context, parseCreate(wire))
   const { uuid, id, name, templateId, virtualization, limits, portMappings, start, importId } = order
@@ -107,8 +109,8 @@ export async function acceptCreate(
     reserve: () => {
       if (importId === '') checkTemplate(templateId, virtualization)
       else context.imports.order(importId)
-      checkRoom(disk, limits.diskGb * gib)
-      checkAllocation(context.store.list(), limits, { capacity, disk, overcommit: wire.overcommit })
+      if (!isOnHost) checkRoom(disk, limits.diskGb * gib)
+      checkAllocation(listPresent(context.store, uuid), limits, { capacity, disk, overcommit: wire.overcommit })
       const addresses = chooseAddresses?.()
       reserveGuest(context, { ...order, portMappings: planPorts(portMappings, listening) }, { listening, addresses })
     },

@@ -9,7 +9,7 @@ import type { Suggestion } from '../move-contract.js'
 import { isDeleted } from '../guest-status.js'
 import type { FleetState } from '../view.js'
 import { noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
-import { planMoveTargets, planPlacement, type Candidate } from './plan-placement.js'
+import { planMoveTargets, planPlacement, withoutCopy, type Candidate } from './plan-placement.js'
 import { planBalance } from './plan-balance.js'
 import { noNeighbors, planNeighbors, type GuestToPlace, type Neighbors, type PlacedGuest } from './plan-rules.js'
 import {
@@ -200,7 +200,7 @@ export class Placement {
     }: TargetRequest & { readonly moveId?: string } = {},
   ): ChosenHost {
     const { candidates, counted, changes } = this.#read(rooms, moveId)
-    const others = candidates.filter(({ host }) => host.id !== from)
+    const others = withoutCopy(candidates, guest).filter(({ host }) => host.id !== from)
     const { uuid, placement: rules = noPlacement } = guest
     const place = { uuid, rules, fromHostId: from, alsoMoving: alsoMoving && new Set(alsoMoving) }
     const neighbors = this.#neighborsOf(place, counted)
@@ -217,7 +217,7 @@ export class Placement {
     const candidates = [...this.options.view.states()].map((host) => ({
       host: host.view,
       findTemplate: (id: string) => host.templates.get(id)?.template,
-      allocated: addAllocation(host.totals.allocated, reserved.get(host.record.id)),
+      allocated: addAllocation(host.allocated, reserved.get(host.record.id)),
     }))
     return { candidates, counted, changes }
   }

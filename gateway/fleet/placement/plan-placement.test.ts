@@ -1,9 +1,9 @@
 import { expect } from 'chai'
-import { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
-import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import { Guest, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { HostDescription, HostMetrics } from '../../../proto/gen/berth/agent/v1/host.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { HostView } from '../contract.js'
-import { planPlacement, type Candidate } from './plan-placement.js'
+import { planPlacement, withoutCopy, type Candidate } from './plan-placement.js'
 import { noNeighbors } from './plan-rules.js'
 import type { Allocation } from '../../../shared/allocation.js'
 
@@ -268,5 +268,21 @@ describe('the placement of a new guest', () => {
     expect(planPlacement(spec(), candidates, { ratios })).to.deep.equal(['a', 'd', 'c', 'b'])
     const full = [candidate('e', can('kvm'), { ramMb: 1901 }), candidate('f', can('tcg'))]
     expect(planPlacement(spec(kvm), full, { ratios })).to.deep.equal(['f'])
+  })
+})
+
+describe('the allocation of the host of a guest’s standby', () => {
+  const metrics = HostMetrics.fromPartial({ standbyDiskGb: 15 })
+  const guest = Guest.fromPartial({ limits: { diskGb: 10 }, standby: { standbyId: 's1', hostId: 'b' } })
+
+  it('does not contain the copy, which becomes the disk of the guest', () => {
+    const candidates = [candidate('a', { metrics }, { diskGb: 50 }), candidate('b', { metrics }, { diskGb: 50 })]
+    expect(withoutCopy(candidates, guest).map(({ allocated }) => allocated.diskGb)).to.deep.equal([50, 40])
+  })
+
+  it('is unchanged if the host has no copy, or the guest has no standby', () => {
+    const candidates = [candidate('b', {}, { diskGb: 50 })]
+    expect(withoutCopy(candidates, guest)[0]!.allocated.diskGb).to.equal(50)
+    expect(withoutCopy(candidates, Guest.fromPartial({}))[0]!.allocated.diskGb).to.equal(50)
   })
 })

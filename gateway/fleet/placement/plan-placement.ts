@@ -289,3 +289,16 @@ function exhausted(rules: PlacementRules = noPlacement): BerthError {
   const which = isPlaced(rules) ? 'no host that the placement rules allow has' : 'no host has'
   return new BerthError('exhausted', 'resource_exhausted', `${which} enough free resources for the container`)
 }
+
+/** The copy of a guest on the host of its standby needs no space in addition to the guest, because it becomes its disk. */
+export function withoutCopy(
+  candidates: readonly Candidate[],
+  { limits, standby }: Pick<Guest, 'limits' | 'standby'>,
+): Candidate[] {
+  return candidates.map((candidate) => {
+    const { host, allocated } = candidate
+    if (!limits || host.id !== standby?.hostId) return candidate
+    const copiedGb = Math.min(limits.diskGb, host.metrics?.standbyDiskGb ?? 0)
+    return { ...candidate, allocated: { ...allocated, diskGb: Math.max(0, allocated.diskGb - copiedGb) } }
+  })
+}
