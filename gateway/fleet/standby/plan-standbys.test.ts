@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { GuestView } from '../contract.js'
-import { findUsable, isDue, isGone, isStale, isStored, nextAttemptMs } from './plan-standbys.js'
+import { findUsable, isDue, isGone, isStale, isStored, nextAttemptMs, planOrders, planSeen } from './plan-standbys.js'
 
 const minuteMs = 60_000
 const standby = {
@@ -21,13 +21,13 @@ const copy = { standbyId: 's1', uuid: 'u1', fromHostId: 'a', complete: true }
 
 describe('the time of the next increment', () => {
   for (const [name, change, expected] of [
-    ['is an interval after the last state of the disk', {}, 1_000_000 + 10 * minuteMs],
+    ['is an interval after the last result', {}, 1_000_500 + 10 * minuteMs],
     ['is now before the first increment', { takenAtMs: 0, triedAtMs: 0 }, 0],
     ['is 5 minutes after a failure', { failures: 1 }, 1_000_500 + 5 * minuteMs],
     ['is a shorter interval after a failure', { failures: 9, intervalMinutes: 1 }, 1_000_500 + minuteMs],
     ['is 5 minutes after the first increment failed', { failures: 1, takenAtMs: 0 }, 1_000_500 + 5 * minuteMs],
   ] as const)
-    it(name, () => expect(nextAttemptMs({ ...standby, ...change })).to.equal(expected))
+    it(name, () => expect(nextAttemptMs({ ...standby, ...change }, 1_000_500)).to.equal(expected))
 })
 
 describe('an increment', () => {
@@ -42,7 +42,7 @@ describe('an increment', () => {
     ['is not for a broken guest', viewOf({ status: 'error' }), lateMs, false],
     ['is not for a deleted guest', viewOf({ deletion: { sinceMs: 1, untilMs: 2 } }), lateMs, false],
   ] as const)
-    it(name, () => expect(isDue(view, nowMs)).to.equal(expected))
+    it(name, () => expect(isDue(view, 1_000_000, nowMs)).to.equal(expected))
 })
 
 describe('a reported standby', () => {
@@ -103,6 +103,35 @@ describe('the copy of a standby', () => {
   ] as const)
     it(name, () => {
       const usable = { standbyId: 's1', hostId: 'b', takenAtMs: 1_000_000 }
-      expect(findUsable(guest, copies)).to.deep.equal(expected ? usable : undefined)
+      expect(findUsable(guest, copies, 2_000_000)).to.deep.equal(expected ? usable : undefined)
     })
+})
+
+describe('the time of a result', () => {
+  for (const [name, known, expected] of [
+    ['is the time of the host, at most the present, after the start of the gateway', undefined, 500],
+    ['is the present if the result is new', { triedAtMs: 1, seenMs: 1 }, 500],
+    ['does not change until the next result', { triedAtMs: 9000, seenMs: 77 }, 77],
+  ] as const)
+    it(name, () => expect(planSeen(known, 9000, 500)).to.deep.equal({ triedAtMs: 9000, seenMs: expected }))
+
+  it('is in the past if the host reports the past', () => {
+    expect(planSeen(undefined, 400, 500).seenMs).to.equal(400)
+  })
+
+  it('of a usable copy is at most the present', () => {
+    expect(findUsable(viewOf({}), [copy], 5)?.takenAtMs).to.equal(5)
+  })
+})
+
+describe('the increments that are ordered', () => {
+  const view = (uuid: string, hostId = 'b'): GuestView => viewOf({ uuid, standby: { ...standby, hostId } })
+  const [u1, u2, u3, other] = [view('u1'), view('u2'), view('u3'), view('u4', 'c')]
+  for (const [name, due, running, expected] of [
+    ['are at most two at a time for each host', [u1, u2, u3, other], [], [u1, u2, other]],
+    ['count with those that run', [u2, u3], [u1], [u2]],
+    ['are none while two run', [u3], [u1, u2], []],
+    ['include running ones, whose order was possibly lost', [u1, u3], [u1, u2], [u1]],
+  ] as const)
+    it(name, () => expect(planOrders(due, running)).to.deep.equal(expected))
 })

@@ -8,13 +8,19 @@ const minuteMs = 60_000
 /** Maximum time in ms after a failed attempt until the next one. */
 const retryMs = 5 * minuteMs
 
-/** True if the next increment of the guest is due. */
-export function isDue({ guest, online }: GuestView, nowMs: number): boolean {
+/** Maximum number of increments that one host receives at a time. */
+const perTarget = 2
+
+/**
+ * True if the next increment of the guest is due.
+ * @param resultMs time at which this gateway learned of the last result; the clocks of hosts can be wrong
+ */
+export function isDue({ guest, online }: GuestView, resultMs: number, nowMs: number): boolean {
   const { standby, ownership, status } = guest
   if (!standby || !online || guest.virtualization !== 'lxc' || isDeleted(guest)) return false
   if (ownership && ownership.role !== 'owner') return false
   if (['creating', 'deleting', 'error'].includes(status)) return false
-  return nowMs >= nextAttemptMs(standby)
+  return nowMs >= nextAttemptMs(standby, resultMs)
 }
 
 /** True if an administrator has set the standby that the guest's host reports. A host could invent standbys. */
@@ -23,11 +29,40 @@ export function isStored({ hostId, guest: { standby } }: GuestView, stored: Stor
   return stored.standbyId === standby.standbyId && stored.hostId === standby.hostId
 }
 
-/** Time of the next attempt. An interval begins when the last state of the disk was taken. */
-export function nextAttemptMs({ takenAtMs, triedAtMs, intervalMinutes, failures }: GuestStandby): number {
+/** Time of the next attempt. @param resultMs time of the last result */
+export function nextAttemptMs({ takenAtMs, intervalMinutes, failures }: GuestStandby, resultMs: number): number {
   const intervalMs = intervalMinutes * minuteMs
-  if (failures > 0) return triedAtMs + Math.min(intervalMs, retryMs)
-  return takenAtMs === 0 ? 0 : takenAtMs + intervalMs
+  if (failures > 0) return resultMs + Math.min(intervalMs, retryMs)
+  return takenAtMs === 0 ? 0 : resultMs + intervalMs
+}
+
+/** The last result of an increment, and when this gateway learned of it. */
+export interface SeenResult {
+  readonly triedAtMs: number
+  readonly seenMs: number
+}
+
+/** A gateway that has just started takes the time that the host reports, but at most the present. */
+export function planSeen(known: SeenResult | undefined, triedAtMs: number, nowMs: number): SeenResult {
+  if (known?.triedAtMs === triedAtMs) return known
+  return { triedAtMs, seenMs: known ? nowMs : Math.min(triedAtMs, nowMs) }
+}
+
+/**
+ * Chooses the increments to order, of those that are due. A running increment is ordered again, in case its order was
+ * lost.
+ * @param running guests whose increment was ordered and has not ended
+ */
+export function planOrders(due: readonly GuestView[], running: readonly GuestView[]): GuestView[] {
+  const counts = new Map<string, number>()
+  const count = ({ guest }: GuestView): number => {
+    const number = (counts.get(guest.standby!.hostId) ?? 0) + 1
+    counts.set(guest.standby!.hostId, number)
+    return number
+  }
+  running.forEach(count)
+  const again = new Set(running.map(({ guest }) => guest.uuid))
+  return due.filter((view) => again.has(view.guest.uuid) || count(view) <= perTarget)
 }
 
 /**
@@ -76,10 +111,12 @@ export interface UsableStandby {
 export function findUsable(
   { hostId: fromHostId, guest }: { readonly hostId: string; readonly guest: Pick<Guest, 'uuid' | 'standby'> },
   copies: readonly StandbyCopy[],
+  nowMs: number,
 ): UsableStandby | undefined {
   const { uuid, standby } = guest
   if (!standby || standby.takenAtMs === 0) return undefined
-  const { standbyId, hostId, takenAtMs } = standby
+  const { standbyId, hostId } = standby
+  const takenAtMs = Math.min(standby.takenAtMs, nowMs) // the clock of the host can be wrong
   const isOf = (copy: StandbyCopy): boolean =>
     copy.uuid === uuid && copy.standbyId === standbyId && copy.fromHostId === fromHostId && copy.complete
   return copies.some(isOf) ? { standbyId, hostId, takenAtMs } : undefined

@@ -70,4 +70,23 @@ describe('the keeper of standbys', () => {
     lab.relocating.pop()
     expect(await lab.work()).to.deep.equal(['u1'])
   })
+
+  it('orders at most two increments at a time for each host', async () => {
+    const lab = new Lab()
+    for (const uuid of ['u1', 'u2', 'u3']) lab.set(uuid)
+    lab.set('elsewhere', { hostId: 'c' })
+    lab.stored.set('elsewhere', { standbyId: 's-elsewhere', hostId: 'c', fromHostId: 'a' })
+    expect(await lab.work()).to.deep.equal(['elsewhere', 'u1', 'u2'])
+    expect(await lab.work()).to.deep.equal([])
+    lab.set('u1', { triedAtMs: 5, takenAtMs: 4 })
+    expect(await lab.work()).to.deep.equal(['u3'])
+  })
+
+  it('waits for an interval after a result, even if the clock of the host is wrong', async () => {
+    const lab = new Lab()
+    lab.set('u1')
+    await lab.work()
+    lab.set('u1', { triedAtMs: 5, takenAtMs: 4 }) // in 1970
+    expect(await lab.work()).to.deep.equal([])
+  })
 })

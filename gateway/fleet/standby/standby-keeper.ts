@@ -10,7 +10,16 @@ import { TransferTickets, type TransferTicketsOptions } from '../moves/transfer-
 import type { GuestRegistry } from '../placement/guest-registry.js'
 import type { FleetState } from '../view.js'
 import { findReported } from '../reported-guests.js'
-import { isDue, isGone, isStale, isStored, type SourceFacts } from './plan-standbys.js'
+import {
+  isDue,
+  isGone,
+  isStale,
+  isStored,
+  planOrders,
+  planSeen,
+  type SeenResult,
+  type SourceFacts,
+} from './plan-standbys.js'
 import type { StandbyStore, StoredStandby } from './standby-store.js'
 import { getStandby, type Standbys } from './standbys.js'
 
@@ -20,6 +29,13 @@ const leaseMs = 30_000
 const tidyEveryMs = 60_000
 /** Time in ms after which an increment is ordered again if its guest shows no result. */
 const orderAgainMs = 30_000
+
+interface Ordered {
+  readonly triedAtMs: number
+  readonly atMs: number
+  /** False if the host has refused the order. */
+  isRunning: boolean
+}
 
 export interface StandbyKeeperOptions extends TransferTicketsOptions {
   readonly store: Store
@@ -41,7 +57,9 @@ export class StandbyKeeper {
   readonly #tickets: TransferTickets
   readonly #working = new SingleFlight()
   /** Times of orders, by uuid of the guest, until the guest shows a result. */
-  readonly #ordered = new Map<string, { readonly triedAtMs: number; readonly atMs: number }>()
+  readonly #ordered = new Map<string, Ordered>()
+  /** Last results, by uuid of the guest. */
+  #seen = new Map<string, SeenResult>()
   #tidiedMs = performance.now()
   #timer: NodeJS.Timeout | undefined
 
@@ -63,13 +81,16 @@ export class StandbyKeeper {
   /** Orders the increments that are due, and sometimes removes old copies. Never rejects. */
   async work(): Promise<void> {
     try {
-      const due = [...this.options.view.guests()].filter((guest) => this.#isDue(guest))
+      const guests = [...this.options.view.guests()].filter(({ guest }) => guest.standby !== undefined)
+      this.#look(guests)
+      const due = guests.filter((guest) => this.#isDue(guest))
       const isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs
       if ((due.length === 0 && !isUntidy) || !(await this.lease.take())) return
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
       const isAllowed = (view: GuestView): boolean =>
         !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
-      await Promise.all(due.filter(isAllowed).map((guest) => this.#orderQuietly(guest)))
+      const running = guests.filter((view) => view.online && this.#findOrdered(view)?.isRunning)
+      await Promise.all(planOrders(due.filter(isAllowed), running).map((guest) => this.#orderQuietly(guest)))
       if (isUntidy) await this.#tidy(relocating, stored)
     } catch (error) {
       this.options.log.debug({ reason: describeError(error) }, 'could not check the standbys; trying again later')
@@ -82,22 +103,38 @@ export class StandbyKeeper {
     return new Set(all.flat().map(({ uuid }) => uuid))
   }
 
-  #isDue(view: GuestView): boolean {
-    const { uuid, standby } = view.guest
+  /** Notes results that are new, and forgets guests that have no standby any more. */
+  #look(guests: readonly GuestView[]): void {
+    const nowMs = Date.now()
+    const see = ({ guest: { uuid, standby } }: GuestView): [string, SeenResult] => [
+      uuid,
+      planSeen(this.#seen.get(uuid), standby!.triedAtMs, nowMs),
+    ]
+    this.#seen = new Map(guests.map(see))
+    for (const uuid of this.#ordered.keys()) if (!this.#seen.has(uuid)) this.#ordered.delete(uuid)
+  }
+
+  /** Finds the order of the guest's next increment, which has not ended. */
+  #findOrdered({ guest: { uuid, standby } }: GuestView): Ordered | undefined {
     const ordered = this.#ordered.get(uuid)
-    const isOrdered = ordered !== undefined && ordered.triedAtMs === standby?.triedAtMs
-    if (!isOrdered) this.#ordered.delete(uuid)
-    if (isOrdered && performance.now() - ordered.atMs < orderAgainMs) return false
-    return isDue(view, Date.now())
+    return ordered?.triedAtMs === standby?.triedAtMs ? ordered : undefined
+  }
+
+  #isDue(view: GuestView): boolean {
+    const ordered = this.#findOrdered(view)
+    if (ordered && performance.now() - ordered.atMs < orderAgainMs) return false
+    return isDue(view, this.#seen.get(view.guest.uuid)!.seenMs, Date.now())
   }
 
   async #orderQuietly(view: GuestView): Promise<void> {
     const { uuid, standby } = view.guest
-    this.#ordered.set(uuid, { triedAtMs: standby?.triedAtMs ?? 0, atMs: performance.now() })
+    const ordered = { triedAtMs: standby!.triedAtMs, atMs: performance.now(), isRunning: true }
+    this.#ordered.set(uuid, ordered)
     try {
       await this.#order(view)
     } catch (error) {
       if (error instanceof BerthError && error.code === 'guest_busy') return
+      ordered.isRunning = false
       this.options.log.info({ guest: uuid, reason: describeError(error) }, 'could not order an increment of a standby')
     }
   }

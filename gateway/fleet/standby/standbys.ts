@@ -88,7 +88,7 @@ export class Standbys implements StandbyAdmin {
     )
     return new Map(
       guests.flatMap((view) => {
-        const found = findUsable(view, copies.get(view.guest.standby?.hostId ?? '') ?? [])
+        const found = findUsable(view, copies.get(view.guest.standby?.hostId ?? '') ?? [], Date.now())
         return found ? [[view.guest.uuid, found] as const] : []
       }),
     )
