@@ -3,13 +3,14 @@ import { Type, type Static } from 'typebox'
 import type { GuestStandby } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { StandbyChange } from '../../../proto/gen/berth/agent/v1/network.js'
 import { standbyLimits, usualStandbyMinutes } from '../../../shared/standby-rules.js'
+import { notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { getStandby } from '../../fleet/standby/standbys.js'
 import { route, type Route } from '../../http/route.js'
 import { TimeSchema } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
-import { changeSetting } from './guest-settings.js'
+import { changeSetting, findAudited } from './guest-settings.js'
 
 const { intervalMinutes, bandwidthMbps } = standbyLimits
 
@@ -61,20 +62,24 @@ export function standbyRoutes(parts: Parts): Route[] {
   return [getRoute(parts), setRoute(parts), deleteRoute(parts)]
 }
 
-function getRoute({ time }: Parts): Route {
+function getRoute({ fleet, time }: Parts): Route {
   return route({
     method: 'GET',
     path: '/containers/{id}/standby',
     name: 'getContainerStandby',
     scope: 'host:manage',
-    bound: 'guest',
+    bound: 'refused',
     subUser: 'refused',
     tag: 'Containers',
     summary: 'Returns the warm standby of a container, and the age of its copy',
     params: ContainerPathSchema,
     data: RowSchema,
     errors: [],
-    handle: async ({ guest }) => ({ data: rowOf(getStandby(guest), time) }),
+    handle: async ({ params }) => {
+      const guest = fleet.view.findGuest(params.id)
+      if (!guest) throw notFound('container')
+      return { data: rowOf(getStandby(guest), time) }
+    },
   })
 }
 
@@ -84,7 +89,7 @@ function setRoute({ fleet, time }: Parts): Route {
     path: '/containers/{id}/standby',
     name: 'setContainerStandby',
     scope: 'host:manage',
-    bound: 'guest',
+    bound: 'refused',
     subUser: 'refused',
     audit: 'container.standby',
     tag: 'Containers',
@@ -107,7 +112,8 @@ function setRoute({ fleet, time }: Parts): Route {
       'agent_timeout',
     ],
     handle: async (context) => {
-      const { guest, body } = context
+      const { body } = context
+      const guest = findAudited(fleet, context)
       const { standbys } = fleet.relocation
       await standbys.refuseUnfit(guest, body.host_id)
       const before = guest.guest.standby
@@ -119,7 +125,7 @@ function setRoute({ fleet, time }: Parts): Route {
         bandwidthMbps: body.bandwidth_mbps ?? 0,
       }
       const detail = `host ${value.hostId}, every ${value.intervalMinutes} minutes`
-      const changed = await changeSetting(fleet, context, { change: { $case: 'standby', value }, detail })
+      const changed = await changeSetting(fleet, { ...context, guest }, { change: { $case: 'standby', value }, detail })
       await standbys.record(guest, value)
       if (before && !isSame) await standbys.forget(guest.guest.uuid, before)
       return { message: 'the standby is set', data: rowOf(changed.guest.standby!, time) }
@@ -135,7 +141,7 @@ function deleteRoute({ fleet }: Parts): Route {
     path: '/containers/{id}/standby',
     name: 'deleteContainerStandby',
     scope: 'host:manage',
-    bound: 'guest',
+    bound: 'refused',
     subUser: 'refused',
     audit: 'container.standby_remove',
     tag: 'Containers',
@@ -144,19 +150,21 @@ function deleteRoute({ fleet }: Parts): Route {
     conditional: true,
     errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
-      const before = getStandby(context.guest)
+      const guest = findAudited(fleet, context)
+      const before = getStandby(guest)
       const change = { $case: 'standby', value: noStandby } as const
-      await changeSetting(fleet, context, { change, detail: `host ${before.hostId}` })
+      await changeSetting(fleet, { ...context, guest }, { change, detail: `host ${before.hostId}` })
       const { standbys } = fleet.relocation
-      await standbys.withdraw(context.guest.guest.uuid)
-      await standbys.forget(context.guest.guest.uuid, before)
+      await standbys.withdraw(guest.guest.uuid)
+      await standbys.forget(guest.guest.uuid, before)
       return { message: 'the standby is removed' }
     },
   })
 }
 
 function rowOf(standby: GuestStandby, time: TimeFormat): Static<typeof RowSchema> {
-  const { hostId, takenAtMs } = standby
+  const { hostId } = standby
+  const takenAtMs = Math.min(standby.takenAtMs, Date.now()) // the clock of the host can be wrong
   return {
     host_id: hostId,
     interval_minutes: standby.intervalMinutes,
