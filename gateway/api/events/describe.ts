@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Guest, GuestStandby } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { HostMetrics } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { AlertView, GuestView, HostView, OperationView } from '../../fleet/contract.js'
@@ -53,12 +55,29 @@ function guestTypes(pair: Pair<GuestView>): EventType[] {
   const deletion = deletionType(pair)
   const isMoved = before && after && before.hostId !== after.hostId
   return [
-    after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created',
+    ...(isOnlyIncrement(pair) ? [] : [guestType(pair)]),
     ...(suspension ? [suspension] : []),
     ...(deletion ? [deletion] : []),
     ...(isMoved ? (['guest.moved'] as const) : []),
     ...(hasStandbyFailed(pair) ? (['guest.standby_failed'] as const) : []),
   ]
+}
+
+function guestType({ before, after }: Pair<GuestView>): EventType {
+  if (after === undefined) return 'guest.removed'
+  return before ? 'guest.updated' : 'guest.created'
+}
+
+/** True if only the result of an increment of the standby has changed, which rows of guests do not show. */
+function isOnlyIncrement({ before, after }: Pair<GuestView>): boolean {
+  const [was, is] = [before?.guest, after?.guest]
+  if (!was?.standby || !is?.standby || was.standby === is.standby || before?.hostId !== after?.hostId) return false
+  return isDeepStrictEqual(withoutResult(was, was.standby), withoutResult(is, is.standby))
+}
+
+function withoutResult({ revision: _revision, ...guest }: Guest, standby: GuestStandby): object {
+  const { standbyId, hostId, intervalMinutes, bandwidthMbps } = standby
+  return { ...guest, standby: { standbyId, hostId, intervalMinutes, bandwidthMbps } }
 }
 
 /**
