@@ -144,6 +144,7 @@ describe('an upgrade of one host over HTTP', () => {
       'delete-copy',
       'export',
       'import-archive',
+      'standby',
     ])
   })
 
