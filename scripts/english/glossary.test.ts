@@ -14,6 +14,8 @@ describe('the glossary check', () => {
     ['panel', 'Deletes the container.', 1],
     ['panel', 'Requires the scope container:create.', 0],
     ['panel', 'Message for the customer.', 0],
+    ['panel', 'Sets the warm stand-by.', 1],
+    ['panel', 'Sets the warm standby.', 0],
   ] as const)
     it(`${count === 0 ? 'accepts' : 'finds a wrong term in'} "${text}" as a text of the ${audience === 'api' ? 'API document' : 'panel'}`, () =>
       expect(synonymsIn(text, audience)).to.have.length(count))

@@ -18,6 +18,7 @@ const common: readonly Term[] = [
   { term: 'customer, sub-user', synonyms: /\b(?:persons?|people|tenants?)\b/gi, reason: 'name the kind of account' },
   { term: 'caller', synonyms: /\b(?:principals?|requesters?)\b/gi, reason: 'only the code knows principals' },
   { term: 'operation, task', synonyms: /\bjobs?\b/gi, reason: 'work with steps is a task' },
+  { term: 'standby', synonyms: /\b(?:stand-by|hot spares?)\b/gi, reason: 'one word for one copy' },
   { term: 'delete', synonyms: /\b(?:destroy|erase|purge)[sd]?\b/gi, reason: 'one word for one action' },
   { term: 'login, log in', synonyms: /\b(?:log-in|sign(?:s|ed)?[ -]in)\b/gi, reason: 'one word for one action' },
 ]
