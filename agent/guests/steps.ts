@@ -200,8 +200,10 @@ export async function removeFromHost(context: GuestContext, record: GuestRecord)
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
 }
 
+type RemovalContext = DiskContext & Pick<GuestContext, 'transfers'>
+
 /** Removes the volume with its snapshots last, because the guest's processes use the volume until they end. */
-async function removeMachine(context: DiskContext & Pick<GuestContext, 'transfers'>, record: GuestRecord): Promise<void> {
+async function removeMachine(context: RemovalContext, record: GuestRecord): Promise<void> {
   await context.machines.driverOf(record).delete(context.machines.of(record))
   await context.transfers.endSends(record.uuid)
   await context.volumes.remove(record.uuid)

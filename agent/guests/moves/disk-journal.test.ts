@@ -64,6 +64,16 @@ describe('a move to the host of the guest’s standby', () => {
     expect([[...present], removed]).to.deep.equal([[copy], ['disk']])
   })
 
+  it('deletes the copy when the guest has arrived', async () => {
+    const arrived = { document: {}, login: null, limits: smallLimits, isWanted: false }
+    writeDetails(store, uuid, { fromHostId: 'a', arrived, snapshot: 'round', received: { round: 5 } })
+    const live = { end: async () => undefined } as unknown as LiveArrivals
+    const parts = { context, start: () => undefined, putTraffic: () => undefined }
+    await new OwnerDecisions(parts, live).appoint({ uuid, generation: 2, isOwner: true })
+    expect([...present]).to.deep.equal(['partial'])
+    expect(new CopyJournal(changes.db).find(uuid)).to.equal(undefined)
+  })
+
   it('keeps the copy if a later move is prepared', async () => {
     const live = { endArriving: async () => undefined } as unknown as LiveArrivals
     const readDisk = async () => ({ totalBytes: 100 * gib, usedBytes: 0 })

@@ -9,7 +9,7 @@ import {
   type OwnershipRole,
 } from '../ownership/plan-ownership.js'
 import { mayRun } from '../policy/policy.js'
-import { removeVolumes } from '../snapshots/snapshots.js'
+import { removeCopy, removeVolumes } from '../snapshots/snapshots.js'
 import { readArrival, type ArrivalsParts } from './arrival-details.js'
 import { changeOwnership, readOwnership, writeDetails } from './change-ownership.js'
 import { endFenced, liftFence, recordFence } from './fence.js'
@@ -56,7 +56,12 @@ export class OwnerDecisions {
 
   /** Starts a guest that has arrived. If it is not allowed to run, ends the QEMU process that received its memory. */
   async #startArrived(uuid: string): Promise<void> {
-    const record = this.parts.context.store.find(uuid)
+    const { context } = this.parts
+    // The copy of a standby counts towards the disk limit of its guest.
+    await removeCopy(context, uuid).catch((err: unknown) =>
+      context.log.warn({ err, guest: uuid }, 'could not delete the copy of the standby of a guest that has arrived'),
+    )
+    const record = context.store.find(uuid)
     if (!record) return
     if (mayRun(record)) this.parts.start(uuid)
     else await this.live.end(record)

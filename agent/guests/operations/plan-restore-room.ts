@@ -56,8 +56,8 @@ export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: Restore
 }
 
 /**
- * Returns the bytes by which the disk limit stays raised after a start from a warm standby. On this host, the data of the
- * guest's image counts towards the limit, too. This limit is at most twice the disk size.
+ * Returns the bytes by which the disk limit stays raised after a start from a warm standby. On this host, the data of
+ * the guest's image counts towards the limit, too. This limit is at most twice the disk size.
  */
 export function planCopiedBytes({ limitBytes, usedBytes }: Pick<RestoredUse, 'limitBytes' | 'usedBytes'>): number {
   return Math.min(limitBytes, Math.max(0, usedBytes - limitBytes))

@@ -1,7 +1,7 @@
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { sentSnapshotId } from './backups.js'
 import type { DiskContext } from '../context.js'
-import { listCopied } from '../record/copy-journal.js'
+import { CopyJournal, listCopied } from '../record/copy-journal.js'
 import { sortStandbySnapshots } from '../record/standby-ids.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotRecord } from '../record/snapshots-and-backups.js'
@@ -76,4 +76,14 @@ export async function removeVolumes({ store, volumes }: DiskContext, uuid: strin
   if (copied.size === 0) return volumes.remove(uuid)
   for (const id of await volumes.listSnapshots(uuid)) if (!copied.has(id)) await volumes.deleteSnapshot(uuid, id)
   await volumes.removeDisk(uuid)
+}
+
+/** Deletes the copy of a standby whose guest is on this host now. After a kill, the next start of the agent does so. */
+export async function removeCopy({ store, volumes }: DiskContext, uuid: string): Promise<void> {
+  const journal = new CopyJournal(store.changes.db)
+  if (!journal.find(uuid)) return
+  const copied = listCopied(store, uuid)
+  store.changes.transaction(() => journal.markRemoving(uuid))
+  for (const id of copied) await volumes.deleteSnapshot(uuid, id)
+  store.changes.transaction(() => journal.forget(uuid))
 }

@@ -93,6 +93,7 @@ describe('the sender of increments', () => {
     await beginSend()
     await target.send({ error: { code: 'storage_full', message: 'the pool is full' } })
     await waitFor(() => store.get(uuid).standby?.failures === 1)
-    expect(store.get(uuid).standby).to.include({ error: 'the target host reported: the pool is full', triedAtMs: 1000, takenAtMs: 0 })
+    const error = 'the target host reported: the pool is full'
+    expect(store.get(uuid).standby).to.include({ error, triedAtMs: 1000, takenAtMs: 0 })
   })
 })
