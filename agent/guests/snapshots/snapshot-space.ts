@@ -2,7 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { SnapshotTaken } from '../../storage/volumes.js'
 import type { DiskContext, GuestVolumes } from '../context.js'
 import { sortStandbySnapshots } from '../record/standby-ids.js'
-import { planAllowance, planHeld, planRaised, planRetained, planSettled, refuseBeyondSpace } from './plan-snapshot-space.js'
+import {
+  planAllowance,
+  planHeld,
+  planRaised,
+  planRetained,
+  planSettled,
+  refuseBeyondSpace,
+} from './plan-snapshot-space.js'
 import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSpace } from '../record/snapshots-and-backups.js'
 import { volumeLimitOf } from './volume-bound.js'

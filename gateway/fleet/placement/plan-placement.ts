@@ -290,7 +290,7 @@ function exhausted(rules: PlacementRules = noPlacement): BerthError {
   return new BerthError('exhausted', 'resource_exhausted', `${which} enough free resources for the container`)
 }
 
-/** The copy of a guest on the host of its standby needs no space in addition to the guest, because it becomes its disk. */
+/** The copy of a guest needs no space in addition to the guest on the host of its standby: it becomes the disk. */
 export function withoutCopy(
   candidates: readonly Candidate[],
   { limits, standby }: Pick<Guest, 'limits' | 'standby'>,

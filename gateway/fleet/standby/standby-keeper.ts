@@ -27,12 +27,16 @@ const workEveryMs = 2000
 const leaseMs = 30_000
 /** Interval in ms in which copies that are not needed any more are removed. */
 const tidyEveryMs = 60_000
+/** Time in ms after which an increment without a result does not count as running: a host could hide results. */
+const longestRunMs = 6 * 3_600_000
 /** Time in ms after which an increment is ordered again if its guest shows no result. */
 const orderAgainMs = 30_000
 
 interface Ordered {
   readonly triedAtMs: number
   readonly atMs: number
+  /** Time of the first order. */
+  readonly sinceMs: number
   /** False if the host has refused the order. */
   isRunning: boolean
 }
@@ -89,7 +93,7 @@ export class StandbyKeeper {
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
       const isAllowed = (view: GuestView): boolean =>
         !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
-      const running = guests.filter((view) => view.online && this.#findOrdered(view)?.isRunning)
+      const running = guests.filter((view) => this.#isRunning(view))
       await Promise.all(planOrders(due.filter(isAllowed), running).map((guest) => this.#orderQuietly(guest)))
       if (isUntidy) await this.#tidy(relocating, stored)
     } catch (error) {
@@ -120,6 +124,12 @@ export class StandbyKeeper {
     return ordered?.triedAtMs === standby?.triedAtMs ? ordered : undefined
   }
 
+  #isRunning(view: GuestView): boolean {
+    const ordered = this.#findOrdered(view)
+    if (!view.online || !ordered?.isRunning) return false
+    return performance.now() - ordered.sinceMs < longestRunMs
+  }
+
   #isDue(view: GuestView): boolean {
     const ordered = this.#findOrdered(view)
     if (ordered && performance.now() - ordered.atMs < orderAgainMs) return false
@@ -128,7 +138,9 @@ export class StandbyKeeper {
 
   async #orderQuietly(view: GuestView): Promise<void> {
     const { uuid, standby } = view.guest
-    const ordered = { triedAtMs: standby!.triedAtMs, atMs: performance.now(), isRunning: true }
+    const atMs = performance.now()
+    const { sinceMs = atMs } = this.#findOrdered(view) ?? {}
+    const ordered = { triedAtMs: standby!.triedAtMs, atMs, sinceMs, isRunning: true }
     this.#ordered.set(uuid, ordered)
     try {
       await this.#order(view)

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { StandbyCopy } from '../../../proto/gen/berth/agent/v1/move.js'
+import { addAllocation, findExceeded, noAllocation, type Ratios } from '../../../shared/allocation.js'
 import { BerthError, describeError, notFound } from '../../../shared/errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView, HostView } from '../contract.js'
@@ -16,6 +17,7 @@ export interface StandbysOptions {
   readonly watched: Pick<WatchedHosts, 'agent'>
   readonly moves: Pick<MoveStore, 'readGeneration'>
   readonly standbyStore: Pick<StandbyStore, 'put' | 'remove'>
+  readonly ratios: Ratios
   readonly log: Logger
 }
 
@@ -38,7 +40,19 @@ export class Standbys implements StandbyAdmin {
     if (!host) throw notFound('host')
     const own = this.options.view.findHost(guest.hostId)
     if (own) requireFeature(own, 'standby')
+    if (guest.guest.standby?.hostId !== hostId) this.#refuseFull(guest, host)
     await this.expect(guest, { standbyId: guest.guest.uuid, host, dryRun: true })
+  }
+
+  /** @throws {BerthError} `resource_exhausted` if the host has too little unallocated disk space */
+  #refuseFull({ guest }: GuestView, { id, name, description }: HostView): void {
+    const { view, ratios } = this.options
+    const wanted = { ...noAllocation, diskGb: guest.limits?.diskGb ?? 0 }
+    const allocated = addAllocation(view.allocationOf(id), wanted)
+    const exceeded = findExceeded(allocated, description?.capacity, { cpu: 0, ram: 0, disk: ratios.disk })
+    if (exceeded === undefined) return
+    const message = `host ${name} does not have enough unallocated disk space for the copy`
+    throw new BerthError('exhausted', 'resource_exhausted', message, { field: 'host_id' })
   }
 
   /**
