@@ -7,24 +7,39 @@ import type { StoredStandby } from './standby-store.js'
 
 const settings = { intervalMinutes: 1, bandwidthMbps: 0, takenAtMs: 0, sentBytes: 0, triedAtMs: 0, failures: 0 }
 
+const hostOf = (id: string) => ({ record: { id }, online: true, guests: new Map(), conflicts: new Map() })
+
 /** A keeper whose hosts refuse all copies. The refusals are ordered from the hosts of the guests, and are recorded. */
 class Lab {
   guests: GuestView[] = []
   readonly stored = new Map<string, StoredStandby>()
   readonly relocating: { uuid: string }[] = []
   readonly ordered: string[] = []
+  readonly hosts = new Map(['a', 'b'].map((id) => [id, hostOf(id)] as const))
+  readonly registered = new Set<string>()
+  copies: object[] = []
+  readonly removed: string[] = []
   readonly #keeper: StandbyKeeper
 
   constructor() {
     const syncStandby = async ({ uuid }: { uuid: string }) => void this.ordered.push(uuid)
     const options = {
       store: { transact: async () => ({ epoch: 1 }) },
-      view: { guests: () => this.guests, findHost: () => ({}), states: () => [] },
+      view: {
+        guests: () => this.guests,
+        findGuest: (uuid: string) => this.guests.find(({ guest }) => guest.uuid === uuid),
+        findHost: () => ({}),
+        findState: (id: string) => this.hosts.get(id),
+        states: () => [...this.hosts.values()],
+      },
+      registry: { findGone: async (uuids: string[]) => uuids.filter((uuid) => !this.registered.has(uuid)) },
       standbys: {
         agent: () => ({ moves: { syncStandby } }),
+        listCopies: async (hostId: string) => (hostId === 'b' ? this.copies : []),
+        forget: async (uuid: string) => void this.removed.push(uuid),
         expect: async () => Promise.reject(conflict('invalid_state', 'the host has the container')),
       },
-      standbyStore: { list: async () => this.stored },
+      standbyStore: { list: async () => this.stored, remove: async (uuid: string) => this.stored.delete(uuid) },
       moves: { list: async () => this.relocating },
       evacuations: { list: async () => [] },
       log: pino({ level: 'silent' }),
@@ -43,6 +58,18 @@ class Lab {
   set(uuid: string, change: object = {}): void {
     this.show(uuid, change)
     this.stored.set(uuid, { standbyId: `s-${uuid}`, hostId: 'b', fromHostId: 'a' })
+  }
+
+  /** Lets the host `b` have the copy of a guest. */
+  copy(uuid: string): void {
+    this.copies.push({ uuid, standbyId: `s-${uuid}`, fromHostId: 'a', complete: true })
+  }
+
+  /** @returns the guests whose copies were removed */
+  async tidy(): Promise<string[]> {
+    this.removed.length = 0
+    await this.#keeper.work(true)
+    return this.removed
   }
 
   /** @returns the guests whose increments one round orders */
@@ -88,5 +115,40 @@ describe('the keeper of standbys', () => {
     await lab.work()
     lab.set('u1', { triedAtMs: 5, takenAtMs: 4 }) // in 1970
     expect(await lab.work()).to.deep.equal([])
+  })
+
+  it('removes the copy and the record of a guest that was certainly deleted', async () => {
+    const lab = new Lab()
+    lab.set('u1')
+    lab.guests = []
+    lab.copy('u1')
+    expect(await lab.tidy()).to.deep.equal(['u1'])
+    expect([...lab.stored.keys()]).to.deep.equal([])
+  })
+
+  for (const [name, change] of [
+    ['its host was removed by force', (lab: Lab) => void lab.hosts.delete('a')],
+    ['its host is offline', (lab: Lab) => void (lab.hosts.get('a')!.online = false)],
+    ['the store knows the guest', (lab: Lab) => void lab.registered.add('u1')],
+    ['its host reports the guest', (lab: Lab) => void lab.hosts.get('a')!.guests.set('u1', { guest: {} })],
+  ] as const)
+    it(`keeps the copy and the record of a guest that is not shown if ${name}`, async () => {
+      const lab = new Lab()
+      lab.set('u1')
+      lab.guests = []
+      lab.copy('u1')
+      change(lab)
+      expect(await lab.tidy()).to.deep.equal([])
+      expect([...lab.stored.keys()]).to.deep.equal(['u1'])
+    })
+
+  it('removes the copy and the record of a guest that has moved', async () => {
+    const lab = new Lab()
+    lab.set('u1', { hostId: 'c' })
+    const [moved] = lab.guests
+    lab.guests = [{ ...moved!, hostId: 'c', guest: { ...moved!.guest, standby: undefined } }]
+    lab.copy('u1')
+    expect(await lab.tidy()).to.deep.equal(['u1'])
+    expect([...lab.stored.keys()]).to.deep.equal([])
   })
 })

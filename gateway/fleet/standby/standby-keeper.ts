@@ -82,13 +82,12 @@ export class StandbyKeeper {
     await this.lease.release().catch(() => undefined) // if this fails, the lease expires
   }
 
-  /** Orders the increments that are due, and sometimes removes old copies. Never rejects. */
-  async work(): Promise<void> {
+  /** Orders the increments that are due, and removes old copies if `isUntidy`. Never rejects. */
+  async work(isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs): Promise<void> {
     try {
       const guests = [...this.options.view.guests()].filter(({ guest }) => guest.standby !== undefined)
       this.#look(guests)
       const due = guests.filter((guest) => this.#isDue(guest))
-      const isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs
       if ((due.length === 0 && !isUntidy) || !(await this.lease.take())) return
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
       const isAllowed = (view: GuestView): boolean =>

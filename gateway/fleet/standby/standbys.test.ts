@@ -21,8 +21,8 @@ describe('the check of the host of a standby', () => {
       log: pino({ level: 'silent' }),
     }
     const guest = { hostId: 'a', online: true, guest: { uuid, virtualization: 'lxc', limits, ...change } }
-    const checked = new Standbys(options as unknown as StandbysOptions).refuseUnfit(guest as unknown as GuestView, hostId)
-    return checked.then(
+    const standbys = new Standbys(options as unknown as StandbysOptions)
+    return standbys.refuseUnfit(guest as unknown as GuestView, hostId).then(
       () => undefined,
       (error: BerthError) => error.code,
     )
