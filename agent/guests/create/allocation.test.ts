@@ -70,7 +70,9 @@ describe('the comparison of the limits of all guests with the host', () => {
   it('counts the disk space of copies of standbys, but no memory', () => {
     const present = { guests: [guest(), guest()], copies: [{ uuid: 'u2', diskGb: 11 }] }
     const check = (ratios: Ratios) => () => checkAllocation(present, limits, { capacity, disk, overcommit: ratios })
-    expect(check({ ...none, disk: 1 })).to.throw().with.property('field', 'disk_gb')
+    expect(check({ ...none, disk: 1 }))
+      .to.throw()
+      .with.property('field', 'disk_gb')
     expect(check({ ...none, ram: 1 })).not.to.throw()
   })
 })

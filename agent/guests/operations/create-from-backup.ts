@@ -77,8 +77,7 @@ function unlessFromStandby(step: Step<CreateFromBackupInput>): Step<CreateFromBa
 async function forget(context: BackupContext, step: StepContext<CreateFromBackupInput>): Promise<void> {
   const { volumes } = context
   const { id: uuid } = step.subject
-  for (const id of await volumes.listSnapshots(uuid))
-    if (isStandbySnapshot(id)) await volumes.deleteSnapshot(uuid, id)
+  for (const id of await volumes.listSnapshots(uuid)) if (isStandbySnapshot(id)) await volumes.deleteSnapshot(uuid, id)
   if (step.input.standbyId === undefined) await endFetch(context, step)
 }
 

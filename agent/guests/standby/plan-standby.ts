@@ -36,8 +36,7 @@ const noIncrements = { takenAtMs: 0, takenBytes: 0, sentBytes: 0, triedAtMs: 0, 
 
 /** Result of an attempt: a complete increment, or the message of an error. */
 export type StandbyResult =
-  | { readonly takenAtMs: number; readonly takenBytes: number; readonly sentBytes: number }
-  | { readonly error: string }
+  { readonly takenAtMs: number; readonly takenBytes: number; readonly sentBytes: number } | { readonly error: string }
 
 export function planResult(standby: GuestStandby, result: StandbyResult, triedAtMs: number): GuestStandby {
   if ('error' in result)

@@ -6,6 +6,7 @@ import { waitFor } from '../../../test/support/wait.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import { FrameStream } from '../moves/frame-stream.js'
+import { CopyJournal } from '../record/copy-journal.js'
 import { GuestStore } from '../record/guest-store.js'
 import { StandbySender, type StandbySenderParts } from './standby-sender.js'
 
@@ -35,6 +36,7 @@ describe('the sender of increments', () => {
   let changes: Changes
   let store: GuestStore
   let programs: Program[]
+  let present: Set<string>
   let target: FrameStream
   let sender: StandbySender
 
@@ -44,6 +46,7 @@ describe('the sender of increments', () => {
     store.insert({ ...stoppedGuest, uuid })
     store.update(uuid, { standby })
     programs = []
+    present = new Set()
     const [near, far] = duplexPair()
     target = new FrameStream(far)
     const send = (): Program => {
@@ -53,7 +56,8 @@ describe('the sender of increments', () => {
     }
     const volumes = {
       snapshotsCount: false,
-      listSnapshots: async () => [],
+      listSnapshots: async () => [...present],
+      deleteSnapshot: async (_uuid: string, id: string) => present.delete(id),
       snapshot: async () => ({ made: true, sizeBytes: 5, retainedBytes: 5 }),
       expectedRetained: async () => 0,
       areFreed: async () => true,
@@ -95,5 +99,19 @@ describe('the sender of increments', () => {
     await waitFor(() => store.get(uuid).standby?.failures === 1)
     const error = 'the target host reported: the pool is full'
     expect(store.get(uuid).standby).to.include({ error, triedAtMs: 1000, takenAtMs: 0 })
+  })
+
+  it('deletes snapshots of former standbys, but not the copy from which the guest is being restored', async () => {
+    const former = '33334444-0000-4000-8000-000000000000'
+    const [own, copy, old] = ['standby-11112222-1', 'standby-33334444-1', 'standby-55556666-1']
+    const journal = new CopyJournal(changes.db)
+    journal.put({ uuid, standbyId: former, fromHostId: 'a', diskGb: 1 })
+    journal.putReceived(uuid, former, { [copy]: 7 })
+    present = new Set([own, copy, old, 'kept'])
+    await sender.sweep()
+    expect([...present]).to.deep.equal([own, copy, 'kept'])
+    journal.forget(uuid)
+    await sender.sweep()
+    expect([...present]).to.deep.equal([own, 'kept'])
   })
 })

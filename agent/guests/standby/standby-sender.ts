@@ -15,6 +15,7 @@ import type { GuestRecord, GuestStandby } from '../record/record.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { planResult, type StandbyResult } from './plan-standby.js'
+import { listCopied } from '../record/copy-journal.js'
 import { isStandbySnapshot, nextStandbySnapshot, sortStandbySnapshots, standbyPrefix } from '../record/standby-ids.js'
 
 /** The target answers after a snapshot only when the snapshot is durable. */
@@ -149,13 +150,18 @@ export class StandbySender {
     await run?.ended
   }
 
-  /** Deletes the guest's snapshots of standbys that it does not have any more. */
+  /**
+   * Deletes the guest's snapshots of standbys that it does not have any more. Keeps a copy on this host from which the
+   * guest is being restored.
+   */
   async discard(uuid: string): Promise<void> {
     const { store, volumes } = this.parts.context
     const standbyId = store.find(uuid)?.standby?.standbyId
     if (this.#runs.get(uuid)?.standbyId !== standbyId) await this.end(uuid)
+    const copied = listCopied(store, uuid)
+    const isOwn = (id: string): boolean => standbyId !== undefined && id.startsWith(standbyPrefix(standbyId))
     const left = (await volumes.listSnapshots(uuid)).filter(
-      (id) => isStandbySnapshot(id) && (standbyId === undefined || !id.startsWith(standbyPrefix(standbyId))),
+      (id) => isStandbySnapshot(id) && !copied.has(id) && !isOwn(id),
     )
     for (const id of left) await volumes.deleteSnapshot(uuid, id)
     if (left.length > 0) await this.#settle(uuid, new AbortController().signal)
