@@ -4,7 +4,6 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
 import type { Lease } from '../store/lease.js'
 import type { GuestView } from './reported.js'
-import type { UsableStandby } from './standby/plan-standbys.js'
 
 export interface GuestMoveRequest {
   /** Id of the move. A repeated request with this id gets the same operation. */
@@ -167,6 +166,12 @@ export interface OldCopyAdmin {
 export interface StandbyRef {
   readonly standbyId: string
   readonly hostId: string
+}
+
+/** A complete copy from which a guest of a failed host can be started. */
+export interface UsableStandby extends StandbyRef {
+  /** Time of the state of the disk in ms. */
+  readonly takenAtMs: number
 }
 
 /** Warm standbys of guests on other hosts. */

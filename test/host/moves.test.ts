@@ -300,15 +300,16 @@ describe('a gateway that moves guests between two hosts', function () {
     const id = pair.idOf(first)
     const evacuate = (body: object): Promise<GatewayReply> =>
       pair.gateway.request('POST', `/hosts/${id}/evacuate`, { body })
-    let plan: Body = {}
+    let plan: Body | undefined
     const isPlanned = async (): Promise<boolean> => {
       const { status, body } = await evacuate({ dry_run: true })
-      plan = body.data?.containers.find(({ name }: { name: string }) => name === 'standing')
-      return status === 200
+      if (status !== 200) return false
+      plan = (body.data.containers as Body[]).find(({ name }) => name === 'standing')
+      return plan !== undefined
     }
     await waitFor(isPlanned, { what: () => pair.logs() })
     expect(plan, JSON.stringify(plan)).to.include({ from_standby: true, to_host_id: pair.idOf(second), backup_id: '' })
-    expect(plan['lost_seconds']).to.be.above(0)
+    expect(plan?.['lost_seconds']).to.be.above(0)
     expect((await evacuate({ confirm: first.name })).status).to.equal(202)
     const isThere = async (): Promise<boolean> => (await pair.rowOf('standing')).host_id === pair.idOf(second)
     await waitFor(isThere, { what: () => pair.logs() })
@@ -324,5 +325,6 @@ describe('a gateway that moves guests between two hosts', function () {
       (await pair.list<Body>(`/hosts/${id}/copies`)).some((copy) => copy['container_uuid'] === guest.uuid)
     await waitFor(hasOldCopy, { what: () => pair.logs() })
     expect((await pair.rowOf('standing')).host_id).to.equal(pair.idOf(second))
+    expect((await pair.gateway.request('POST', `/hosts/${id}/undrain`)).status).to.equal(200)
   })
 })

@@ -145,7 +145,7 @@ function refuseEarly(): never {
 async function within<T>(work: Promise<T>, timeMs: number | undefined, message: string): Promise<T> {
   if (timeMs === undefined) return work
   const end = new AbortController()
-  const late = delay(timeMs, undefined, { signal: end.signal }).then((): never => {
+  const late = delay(timeMs, undefined, { signal: end.signal, ref: false }).then((): never => {
     throw new BerthError('unavailable', 'target_unreachable', message)
   })
   try {

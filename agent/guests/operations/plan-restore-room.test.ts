@@ -82,7 +82,7 @@ describe('the space reserved to fetch a backup from its target', () => {
 
 describe('the additional space of a guest that starts from its standby', () => {
   for (const [name, usedMib, expectedMib] of [
-    ['is none if its data fits', 1000, 0],
+    ['is 0 if its data fits', 1000, 0],
     ['is what its image adds', 1200, 176],
     ['is at most the size of its disk', 5000, 1024],
   ] as const)

@@ -18,7 +18,11 @@ function viewOf(changes: object, standbyChanges: object = {}): GuestView {
 describe('the events of a guest with a standby', () => {
   const describe_ = createDescribe(createTimeFormat('UTC'))
   for (const [name, after, expected] of [
-    ['are none after an increment', viewOf({ revision: 2 }, { takenAtMs: 3000, triedAtMs: 4000, sentBytes: 9 }), []],
+    [
+      'do not include a change of the guest after an increment',
+      viewOf({ revision: 2 }, { takenAtMs: 3000, triedAtMs: 4000, sentBytes: 9 }),
+      [],
+    ],
     ['show a change of the guest', viewOf({ status: 'stopped' }, { triedAtMs: 4000 }), ['guest.updated']],
     ['show a change of the settings of the standby', viewOf({}, { intervalMinutes: 9 }), ['guest.updated']],
     ['show that the standby fails', viewOf({}, { failures: 3, error: 'offline' }), ['guest.standby_failed']],

@@ -1,7 +1,6 @@
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
-import type { EvacuatedBackup } from '../move-contract.js'
+import type { EvacuatedBackup, UsableStandby } from '../move-contract.js'
 import type { Preference } from '../placement/placement.js'
-import type { UsableStandby } from '../standby/plan-standbys.js'
 
 /** The sources from which a guest of a failed host can be restored. */
 export interface EvacuationSource {

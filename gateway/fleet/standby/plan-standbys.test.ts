@@ -130,7 +130,7 @@ describe('the increments that are ordered', () => {
   for (const [name, due, running, expected] of [
     ['are at most two at a time for each host', [u1, u2, u3, other], [], [u1, u2, other]],
     ['count with those that run', [u2, u3], [u1], [u2]],
-    ['are none while two run', [u3], [u1, u2], []],
+    ['do not include a third one while two run', [u3], [u1, u2], []],
     ['include running ones, whose order was possibly lost', [u1, u3], [u1, u2], [u1]],
   ] as const)
     it(name, () => expect(planOrders(due, running)).to.deep.equal(expected))

@@ -1,7 +1,8 @@
 import type { Guest, GuestStandby } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { StandbyCopy } from '../../../proto/gen/berth/agent/v1/move.js'
-import type { GuestView } from '../contract.js'
 import { isDeleted } from '../guest-status.js'
+import type { UsableStandby } from '../move-contract.js'
+import type { GuestView } from '../reported.js'
 import type { StoredStandby } from './standby-store.js'
 
 const minuteMs = 60_000
@@ -97,14 +98,6 @@ export function isStale(copy: StandbyCopy, hostId: string, { guest, isGone, isRe
   if (!guest.online) return false
   const { standby } = guest.guest
   return standby?.standbyId !== copy.standbyId || standby.hostId !== hostId
-}
-
-/** A copy from which a guest of a failed host can be started. */
-export interface UsableStandby {
-  readonly standbyId: string
-  readonly hostId: string
-  /** Time of the state of the disk. */
-  readonly takenAtMs: number
 }
 
 /** Finds the complete copy that belongs to the standby of the guest. @param copies copies on the host of the standby */

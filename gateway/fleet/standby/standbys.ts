@@ -4,12 +4,12 @@ import { addAllocation, findExceeded, noAllocation, type Ratios } from '../../..
 import { BerthError, describeError, notFound } from '../../../shared/errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView, HostView } from '../contract.js'
-import type { StandbyAdmin, StandbyRef } from '../move-contract.js'
+import type { StandbyAdmin, StandbyRef, UsableStandby } from '../move-contract.js'
 import type { MoveStore } from '../moves/move-store.js'
 import { requireFeature } from '../require-feature.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
-import { findUsable, type UsableStandby } from './plan-standbys.js'
+import { findUsable } from './plan-standbys.js'
 import type { StandbyStore } from './standby-store.js'
 
 export interface StandbysOptions {
