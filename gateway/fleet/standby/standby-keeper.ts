@@ -4,7 +4,6 @@ import { BerthError, describeError } from '../../../shared/errors.js'
 import { Lease } from '../../store/lease.js'
 import type { Store } from '../../store/store.js'
 import type { GuestView } from '../contract.js'
-import type { EvacuationStore } from '../evacuation/evacuation-store.js'
 import type { MoveStore } from '../moves/move-store.js'
 import { TransferTickets, type TransferTicketsOptions } from '../moves/transfer-tickets.js'
 import type { GuestRegistry } from '../placement/guest-registry.js'
@@ -47,7 +46,8 @@ export interface StandbyKeeperOptions extends TransferTicketsOptions {
   readonly standbys: Standbys
   readonly standbyStore: Pick<StandbyStore, 'list' | 'remove'>
   readonly moves: Pick<MoveStore, 'list'>
-  readonly evacuations: Pick<EvacuationStore, 'list'>
+  /** Evacuations that have not ended. */
+  readonly evacuations: { list(): Promise<readonly { readonly uuid: string }[]> }
   readonly registry: Pick<GuestRegistry, 'findGone'>
   readonly log: Logger
 }
