@@ -25,6 +25,12 @@ describe('the ids of a standby’s snapshots', () => {
       expect(nextStandbySnapshot(known, standby)).to.equal(next)
     })
 
+  it('do not follow a number that the other host has invented', () => {
+    expect(() => nextStandbySnapshot(['standby-11112222-999999999'], standby))
+      .to.throw()
+      .with.property('code', 'bad_stream')
+  })
+
   it('differ from those of other snapshots', () => {
     expect(['standby-11112222-1', 'move-11112222-1', standby].map(isStandbySnapshot)).to.deep.equal([
       true,
