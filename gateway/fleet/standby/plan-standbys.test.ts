@@ -22,12 +22,18 @@ const copy = { standbyId: 's1', uuid: 'u1', fromHostId: 'a', complete: true }
 describe('the time of the next increment', () => {
   for (const [name, change, expected] of [
     ['is an interval after the last result', {}, 1_000_500 + 10 * minuteMs],
-    ['is now before the first increment', { takenAtMs: 0, triedAtMs: 0 }, 0],
+    ['is at least a minute later if a hostile host reports no interval', { intervalMinutes: 0 }, 1_000_500 + minuteMs],
+    ['is at most a day later', { intervalMinutes: 1e9 }, 1_000_500 + 1440 * minuteMs],
     ['is 5 minutes after a failure', { failures: 1 }, 1_000_500 + 5 * minuteMs],
     ['is a shorter interval after a failure', { failures: 9, intervalMinutes: 1 }, 1_000_500 + minuteMs],
     ['is 5 minutes after the first increment failed', { failures: 1, takenAtMs: 0 }, 1_000_500 + 5 * minuteMs],
   ] as const)
     it(name, () => expect(nextAttemptMs({ ...standby, ...change }, 1_000_500)).to.equal(expected))
+
+  it('is long ago before the first attempt', () => {
+    const fresh = { ...standby, takenAtMs: 0, triedAtMs: 0 }
+    expect(nextAttemptMs(fresh, planSeen(undefined, fresh, 1_000_500).seenMs)).to.equal(10 * minuteMs)
+  })
 })
 
 describe('an increment', () => {
@@ -110,13 +116,17 @@ describe('the copy of a standby', () => {
 describe('the time of a result', () => {
   for (const [name, known, expected] of [
     ['is the time of the host, at most the present, after the start of the gateway', undefined, 500],
-    ['is the present if the result is new', { triedAtMs: 1, seenMs: 1 }, 500],
-    ['does not change until the next result', { triedAtMs: 9000, seenMs: 77 }, 77],
+    ['is the present if the result is new', { standbyId: 's1', triedAtMs: 1, seenMs: 1 }, 500],
+    ['does not change until the next result', { standbyId: 's1', triedAtMs: 9000, seenMs: 77 }, 77],
+    ['is not that of a former standby', { standbyId: 's0', triedAtMs: 9000, seenMs: 77 }, 500],
   ] as const)
-    it(name, () => expect(planSeen(known, 9000, 500)).to.deep.equal({ triedAtMs: 9000, seenMs: expected }))
+    it(name, () => {
+      const seen = planSeen(known, { standbyId: 's1', triedAtMs: 9000 }, 500)
+      expect(seen).to.deep.equal({ standbyId: 's1', triedAtMs: 9000, seenMs: expected })
+    })
 
   it('is in the past if the host reports the past', () => {
-    expect(planSeen(undefined, 400, 500).seenMs).to.equal(400)
+    expect(planSeen(undefined, { standbyId: 's1', triedAtMs: 400 }, 500).seenMs).to.equal(400)
   })
 
   it('of a usable copy is at most the present', () => {

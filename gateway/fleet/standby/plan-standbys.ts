@@ -1,5 +1,6 @@
 import type { Guest, GuestStandby } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { StandbyCopy } from '../../../proto/gen/berth/agent/v1/move.js'
+import { standbyLimits } from '../../../shared/standby-rules.js'
 import { isDeleted } from '../guest-status.js'
 import type { UsableStandby } from '../move-contract.js'
 import type { GuestView } from '../reported.js'
@@ -30,23 +31,30 @@ export function isStored({ hostId, guest: { standby } }: GuestView, stored: Stor
   return stored.standbyId === standby.standbyId && stored.hostId === standby.hostId
 }
 
-/** Time of the next attempt. @param resultMs time of the last result */
-export function nextAttemptMs({ takenAtMs, intervalMinutes, failures }: GuestStandby, resultMs: number): number {
-  const intervalMs = intervalMinutes * minuteMs
-  if (failures > 0) return resultMs + Math.min(intervalMs, retryMs)
-  return takenAtMs === 0 ? 0 : resultMs + intervalMs
+/** Time of the next attempt. @param resultMs time of the last result; 0: there was none */
+export function nextAttemptMs({ intervalMinutes, failures }: GuestStandby, resultMs: number): number {
+  const { min, max } = standbyLimits.intervalMinutes
+  // A hostile host could report an interval of 0, to have its increments ordered without a pause.
+  const intervalMs = Math.min(max, Math.max(min, intervalMinutes)) * minuteMs
+  return resultMs + (failures > 0 ? Math.min(intervalMs, retryMs) : intervalMs)
 }
 
 /** The last result of an increment, and when this gateway learned of it. */
 export interface SeenResult {
+  readonly standbyId: string
   readonly triedAtMs: number
   readonly seenMs: number
 }
 
-/** A gateway that has just started takes the time that the host reports, but at most the present. */
-export function planSeen(known: SeenResult | undefined, triedAtMs: number, nowMs: number): SeenResult {
-  if (known?.triedAtMs === triedAtMs) return known
-  return { triedAtMs, seenMs: known ? nowMs : Math.min(triedAtMs, nowMs) }
+/** For a standby that the gateway does not know yet, takes the time that the host reports, but at most the present. */
+export function planSeen(
+  known: SeenResult | undefined,
+  { standbyId, triedAtMs }: Pick<GuestStandby, 'standbyId' | 'triedAtMs'>,
+  nowMs: number,
+): SeenResult {
+  const isKnown = known?.standbyId === standbyId
+  if (isKnown && known.triedAtMs === triedAtMs) return known
+  return { standbyId, triedAtMs, seenMs: isKnown ? nowMs : Math.min(triedAtMs, nowMs) }
 }
 
 /**

@@ -86,7 +86,7 @@ export class StandbyKeeper {
   async work(isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs): Promise<void> {
     try {
       const guests = [...this.options.view.guests()].filter(({ guest }) => guest.standby !== undefined)
-      this.#look(guests)
+      this.#noteResults(guests)
       const due = guests.filter((guest) => this.#isDue(guest))
       if ((due.length === 0 && !isUntidy) || !(await this.lease.take())) return
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
@@ -107,11 +107,11 @@ export class StandbyKeeper {
   }
 
   /** Notes results that are new, and forgets guests that have no standby any more. */
-  #look(guests: readonly GuestView[]): void {
+  #noteResults(guests: readonly GuestView[]): void {
     const nowMs = Date.now()
     const see = ({ guest: { uuid, standby } }: GuestView): [string, SeenResult] => [
       uuid,
-      planSeen(this.#seen.get(uuid), standby!.triedAtMs, nowMs),
+      planSeen(this.#seen.get(uuid), standby!, nowMs),
     ]
     this.#seen = new Map(guests.map(see))
     for (const uuid of this.#ordered.keys()) if (!this.#seen.has(uuid)) this.#ordered.delete(uuid)
@@ -182,10 +182,17 @@ export class StandbyKeeper {
   async #tidy(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
     this.#tidiedMs = performance.now()
     await this.#withdrawEnded(relocating, stored)
-    for (const { record } of this.options.view.states())
-      await this.#tidyHost(record.id, relocating).catch((error: unknown) =>
-        this.options.log.debug({ host: record.id, reason: describeError(error) }, 'could not check copies of standbys'),
-      )
+    // At the same time, so that one host that does not answer delays the increments of all others only once.
+    const hostIds = [...this.options.view.states()].map(({ record }) => record.id)
+    await Promise.all(hostIds.map((hostId) => this.#tidyHostQuietly(hostId, relocating)))
+  }
+
+  async #tidyHostQuietly(hostId: string, relocating: ReadonlySet<string>): Promise<void> {
+    try {
+      await this.#tidyHost(hostId, relocating)
+    } catch (error) {
+      this.options.log.debug({ host: hostId, reason: describeError(error) }, 'could not check copies of standbys')
+    }
   }
 
   async #tidyHost(hostId: string, relocating: ReadonlySet<string>): Promise<void> {
