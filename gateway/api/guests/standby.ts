@@ -8,7 +8,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { getStandby } from '../../fleet/standby/standbys.js'
 import { route, type Route } from '../../http/route.js'
-import { TimeSchema } from '../../http/schema.js'
+import { timeSchema } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
 import { changeSetting, findAudited } from './guest-settings.js'
 
@@ -37,16 +37,13 @@ const BodySchema = Type.Object(
 
 const RowSchema = Type.Object(
   {
-    host_id: Type.String(),
-    interval_minutes: Type.Integer(),
-    bandwidth_mbps: Type.Integer({ description: '0: unlimited.' }),
-    last_increment_at: {
-      ...TimeSchema,
-      description: 'Time of the state of the disk that the host has. Empty: it has no complete copy yet.',
-    },
+    host_id: Type.String({ description: 'Host that stores the copy. Empty: the container has no warm standby.' }),
+    interval_minutes: Type.Integer({ description: 'Minutes between two increments. 0: there is no standby.' }),
+    bandwidth_mbps: Type.Integer({ description: 'Limit of the transfer in Mbit/s. 0: unlimited.' }),
+    last_increment_at: timeSchema('the state of the disk in the copy was taken', 'there is no complete copy yet'),
     age_seconds: Type.Integer({ description: 'Age of this state. -1: there is no complete copy yet.' }),
     sent_bytes: Type.Integer({ description: 'Bytes that the last complete increment has transferred.' }),
-    last_attempt_at: TimeSchema,
+    last_attempt_at: timeSchema('the last attempt ended', 'there was none yet'),
     failures: Type.Integer({ description: 'Failed attempts since the last complete increment.' }),
     error: Type.String({ description: 'Error of the last attempt. Empty: it succeeded.' }),
   },
@@ -67,7 +64,7 @@ function getRoute({ fleet, time }: Parts): Route {
     method: 'GET',
     path: '/containers/{id}/standby',
     name: 'getContainerStandby',
-    scope: 'host:manage',
+    scope: 'host:read',
     bound: 'refused',
     subUser: 'refused',
     tag: 'Containers',
@@ -78,7 +75,7 @@ function getRoute({ fleet, time }: Parts): Route {
     handle: async ({ params }) => {
       const guest = fleet.view.findGuest(params.id)
       if (!guest) throw notFound('container')
-      return { data: rowOf(getStandby(guest), time) }
+      return { data: rowOf(guest.guest.standby ?? emptyStandby, time) }
     },
   })
 }
@@ -133,13 +130,13 @@ function setRoute({ fleet, time }: Parts): Route {
   })
 }
 
-const noStandby: StandbyChange = { standbyId: '', hostId: '', intervalMinutes: 0, bandwidthMbps: 0 }
+const removal: StandbyChange = { standbyId: '', hostId: '', intervalMinutes: 0, bandwidthMbps: 0 }
 
 function deleteRoute({ fleet }: Parts): Route {
   return route({
     method: 'DELETE',
     path: '/containers/{id}/standby',
-    name: 'deleteContainerStandby',
+    name: 'removeContainerStandby',
     scope: 'host:manage',
     bound: 'refused',
     subUser: 'refused',
@@ -152,7 +149,7 @@ function deleteRoute({ fleet }: Parts): Route {
     handle: async (context) => {
       const guest = findAudited(fleet, context)
       const before = getStandby(guest)
-      const change = { $case: 'standby', value: noStandby } as const
+      const change = { $case: 'standby', value: removal } as const
       await changeSetting(fleet, { ...context, guest }, { change, detail: `host ${before.hostId}` })
       const { standbys } = fleet.relocation
       await standbys.withdraw(guest.guest.uuid)
@@ -160,6 +157,15 @@ function deleteRoute({ fleet }: Parts): Route {
       return { message: 'the standby is removed' }
     },
   })
+}
+
+const emptyStandby: GuestStandby = {
+  ...removal,
+  takenAtMs: 0,
+  sentBytes: 0,
+  triedAtMs: 0,
+  failures: 0,
+  error: '',
 }
 
 function rowOf(standby: GuestStandby, time: TimeFormat): Static<typeof RowSchema> {
