@@ -207,7 +207,8 @@ export const migrations: readonly string[] = [
      standby_id TEXT NOT NULL,
      from_host_id TEXT NOT NULL,
      disk_gb INTEGER NOT NULL,
-     received TEXT NOT NULL,          -- JSON, see guests/moves/received-disks.ts
+     received TEXT NOT NULL,          -- JSON, see guests/record/copy-journal.ts
+     firewall TEXT NOT NULL,          -- empty, or see guests/snapshots/backup-settings.ts
      removing INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
 ]

@@ -61,8 +61,12 @@ describe('a gateway that moves guests between two hosts', function () {
     expect(await readStandby(guest)).to.include({ age_seconds: -1, last_increment_at: '' })
     expect((await askStandby(guest, 'DELETE')).status).to.equal(200)
     await waitFor(() => copyOf(first, guest).length === 0)
-    expect((await askStandby(guest, 'GET')).status).to.equal(404)
+    expect(await readStandby(guest)).to.include({ host_id: '', age_seconds: -1 })
+    expect((await askStandby(guest, 'DELETE')).status).to.equal(404)
 
+    const firewall = { enabled: true, default_action: 'DROP', rules: [] }
+    const closed = await pair.gateway.request('PUT', `/containers/${guest.id}/firewall`, { body: firewall })
+    expect(closed.status, JSON.stringify(closed.body)).to.equal(200)
     // The gateway may notice only now that the agent was killed.
     const again = { host_id: pair.idOf(second), interval_minutes: 1 }
     await waitFor(async () => (await askStandby(guest, 'PUT', again)).status === 200, { what: () => pair.logs() })
@@ -321,6 +325,8 @@ describe('a gateway that moves guests between two hosts', function () {
       await waitFor(isThere, { what: () => pair.logs() })
       expect(readFileSync(join(pair.diskOf(second, guest), 'root/later'), 'utf8')).to.equal('increment')
       expect(readFileSync(join(pair.diskOf(second, guest), 'root/large'))).to.have.length(64 * mib)
+      const { body } = await pair.gateway.request('GET', `/containers/${guest.id}/firewall`)
+      expect(body.data).to.include({ enabled: true, default_action: 'DROP' })
       await waitFor(() => copyOf(second, guest).length === 0)
       const started = await pair.ended(await pair.gateway.request('POST', `/containers/${guest.id}/start`))
       expect(started['status'], JSON.stringify(started)).to.equal('done')

@@ -5,6 +5,12 @@ import type { TransferIdentity } from './arrival-details.js'
 import { forgetReceived, noteReceived, planStreamBytes, readReceived, type ReceivedDisk } from './received-disks.js'
 import type { ReceivedGuests } from './received-guests.js'
 
+/** A snapshot that was received completely. */
+interface CompleteDisk extends ReceivedDisk {
+  /** Firewall of the guest, in the form of `encodeFirewall`. Undefined: none. Only used for standbys. */
+  readonly firewall: string | undefined
+}
+
 /** The journal of the snapshots that one transfer receives: for an arriving guest, or for a standby. */
 export interface DiskJournal {
   /** True: only snapshots are received, and no guest is made of them. */
@@ -21,8 +27,8 @@ export interface DiskJournal {
   maxBytes(): number
   /** Checks the space of received data when a snapshot is complete. @throws {BerthError} `bad_stream` */
   checkSpace(id: string): Promise<void>
-  /** Records that a snapshot is complete and durable. */
-  note(disk: ReceivedDisk): void
+  /** Records that a snapshot is complete and durable. @throws {BerthError} `bad_stream` */
+  note(disk: CompleteDisk): void
   /** Called when the connection has ended. */
   ended(): Promise<void>
 }
@@ -49,7 +55,7 @@ export function arrivalJournal({ context, received }: ArrivalJournalParts, trans
     forget: (id) => forgetReceived(store, uuid, id),
     maxBytes: () => planStreamBytes(store.get(uuid), read()),
     checkSpace: async () => undefined, // `maxBytes` counts all received streams of the move
-    note: (disk) => noteReceived(store, uuid, moveId, disk),
+    note: ({ id, bytes }) => noteReceived(store, uuid, moveId, { id, bytes }),
     ended: async () => undefined,
   }
 }

@@ -43,12 +43,17 @@ export class DiskSender {
     return new Set((await this.#request({ kind: 'list' })).snapshots)
   }
 
-  /** Sends a snapshot, or its difference to `parent`. @returns the length of the stream in bytes */
-  async sendDisk(id: string, parent: string | undefined): Promise<number> {
+  /**
+   * Sends a snapshot, or its difference to `parent`.
+   * @param firewall the guest's firewall, which a standby needs
+   * @returns the length of the stream in bytes
+   */
+  async sendDisk(id: string, parent: string | undefined, firewall?: string): Promise<number> {
     const { transfers, uuid } = this.options
     const process = transfers.send(uuid, id, parent)
     try {
-      const request = { kind: 'disk', id, ...(parent === undefined ? {} : { parent }) } as const
+      const more = { ...(parent !== undefined && { parent }), ...(firewall !== undefined && { firewall }) }
+      const request = { kind: 'disk', id, ...more } as const
       return await this.#sendAll(request, process.stream as AsyncIterable<Buffer>, process.ended)
     } finally {
       process.kill()

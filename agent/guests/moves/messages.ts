@@ -1,6 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { validateConfig } from '../../../shared/config.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
+import { maxFirewallLength } from '../snapshots/backup-settings.js'
 
 /*
  * Messages of a transfer between two agents. The target sends one answer to each request of the source. If a request
@@ -12,8 +13,16 @@ const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
 const requestSchema = Type.Union([
   /** Lists the complete snapshots that the target has. */
   Type.Object({ kind: Type.Literal('list') }),
-  /** Announces a snapshot, which follows as data. If `parent` is set, the data is the difference to that snapshot. */
-  Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
+  /**
+   * Announces a snapshot, which follows as data. If `parent` is set, the data is the difference to that snapshot.
+   * `firewall`: the guest's firewall in the form of `encodeFirewall`. Only for standbys, since moves send a manifest.
+   */
+  Type.Object({
+    kind: Type.Literal('disk'),
+    id: snapshotId,
+    parent: Type.Optional(snapshotId),
+    firewall: Type.Optional(Type.String({ maxLength: maxFirewallLength })),
+  }),
   /** Asks whether the guest would still fit on the target. The guest's manifest follows as data. */
   Type.Object({ kind: Type.Literal('check') }),
   /**
@@ -32,6 +41,7 @@ const requestSchema = Type.Union([
   Type.Object({ kind: Type.Literal('end'), bytes: Type.Integer({ minimum: 0 }) }),
 ])
 export type TransferRequest = Static<typeof requestSchema>
+export type DiskRequest = Extract<TransferRequest, { kind: 'disk' }>
 
 const answerSchema = Type.Object({
   error: Type.Optional(

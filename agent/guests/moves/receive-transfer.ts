@@ -9,7 +9,7 @@ import type { TransferIdentity } from './arrival-details.js'
 import { arrivalJournal, type DiskJournal } from './disk-journal.js'
 import { FrameStream, writeTo } from './frame-stream.js'
 import type { LiveArrivals } from './live-target.js'
-import { parseRequest, type TransferAnswer, type TransferRequest } from './messages.js'
+import { parseRequest, type DiskRequest, type TransferAnswer, type TransferRequest } from './messages.js'
 import type { ReceivedGuests } from './received-guests.js'
 
 const mib = 1024 ** 2
@@ -112,7 +112,7 @@ export class TransferReceiver {
       case 'list':
         return { snapshots: await this.#disks.listComplete() }
       case 'disk':
-        await this.#receive(request.id)
+        await this.#receive(request)
         return {}
       case 'check':
         await received.checkNewest(this.transfer, await this.#readText(maxManifestBytes))
@@ -136,7 +136,7 @@ export class TransferReceiver {
     throw conflict('bad_stream', 'the other host did not send the last snapshot completely')
   }
 
-  async #receive(id: string): Promise<void> {
+  async #receive({ id, firewall }: DiskRequest): Promise<void> {
     const { transfers } = this.parts.context
     const { uuid } = this.transfer
     this.#disks.forget(id)
@@ -149,7 +149,7 @@ export class TransferReceiver {
     // If this connection is closed, a newer connection of this move can be receiving a snapshot. The code below would
     // delete that snapshot.
     if (this.socket.destroyed) throw conflict('connection_lost', 'the other host has ended the connection')
-    this.#disks.note({ id, bytes })
+    this.#disks.note({ id, bytes, firewall })
     await this.#disks.listComplete() // deletes all received snapshots that are not complete, or no longer needed
   }
 

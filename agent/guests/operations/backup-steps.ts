@@ -1,11 +1,10 @@
 import type { Step, StepContext } from '../../operations/types.js'
 import { sentSnapshotId, updateBackup } from '../snapshots/backups.js'
 import type { BackupContext } from '../context.js'
-import type { GuestRecord } from '../record/record.js'
 import { takeHidden } from '../snapshots/snapshot-space.js'
 import { thawGuest } from '../snapshots/thaw.js'
 import { whileFrozen } from '../snapshots/while-frozen.js'
-import { encodeFirewall, encodeSettings } from '../snapshots/backup-settings.js'
+import { encodeSettings, recordFirewall } from '../snapshots/backup-settings.js'
 import { repositoryOf, type TargetInput } from './backup-order.js'
 import { planUsedBytes } from './plan-restore-room.js'
 
@@ -72,7 +71,7 @@ function sendStep(context: BackupContext): Step<BackupInput> {
               virtualization,
               resolvers,
               settings: encodeSettings(store.get(subject.id)),
-              ...firewallOf(store.get(subject.id)),
+              ...recordFirewall(store.get(subject.id)),
               ...used,
             },
           },
@@ -83,10 +82,6 @@ function sendStep(context: BackupContext): Step<BackupInput> {
     },
     undo: (step) => takeBack(context, step),
   }
-}
-
-function firewallOf({ firewall }: GuestRecord): { firewall?: string } {
-  return firewall.enabled || firewall.rules.length > 0 ? { firewall: encodeFirewall(firewall) } : {}
 }
 
 /** Removes the data of a failed backup. If this fails, a later deletion of another backup frees the space. */

@@ -39,7 +39,7 @@ export function createFromBackupKind(
     accept: (order, { operationId }) => accept({ context, capacity, copies }, order, operationId),
     steps: [
       volumeStep(context, copies),
-      unlessFromStandby(fetchStep({ context, capacity }, restoreFirewall(context))),
+      unlessFromStandby(fetchStep({ context, capacity }, restoreFetched(context))),
       { name: 'exchange', run: async ({ subject }) => void (await context.volumes.exchange(subject.id)) },
       ...firstBootSteps(context, { prepare: (work) => work(), start: (_step, boot) => boot() }),
       { name: 'forget', run: (step) => forget(context, step) },
@@ -75,16 +75,29 @@ function unlessFromStandby(step: Step<CreateFromBackupInput>): Step<CreateFromBa
 
 /** Deletes the copy of the guest's standby. The disk was made from it, or from a backup, which is readable then. */
 async function forget(context: BackupContext, step: StepContext<CreateFromBackupInput>): Promise<void> {
-  const { volumes } = context
   const { id: uuid } = step.subject
-  for (const id of await volumes.listSnapshots(uuid)) if (isStandbySnapshot(id)) await volumes.deleteSnapshot(uuid, id)
+  // An error must not undo the restore. The next start of the agent deletes the remaining snapshots.
+  await deleteCopy(context, uuid).catch((err: unknown) =>
+    step.log.warn({ err, guest: uuid }, 'could not delete the copy of the standby of a restored guest'),
+  )
   if (step.input.standbyId === undefined) await endFetch(context, step)
 }
 
-function restoreFirewall({ store }: BackupContext): OnFetched<CreateFromBackupInput> {
-  return ({ uuid }, { firewall }, { hasFirewall = false }) => {
-    if (firewall !== undefined && !hasFirewall) store.update(uuid, { firewall: decodeFirewall(firewall) })
-  }
+async function deleteCopy({ volumes }: BackupContext, uuid: string): Promise<void> {
+  for (const id of await volumes.listSnapshots(uuid)) if (isStandbySnapshot(id)) await volumes.deleteSnapshot(uuid, id)
+}
+
+function restoreFetched(context: BackupContext): OnFetched<CreateFromBackupInput> {
+  return ({ uuid }, { firewall }, input) => restoreFirewall(context, { uuid, firewall }, input)
+}
+
+/** Sets the recorded firewall, unless the request contained another one. Must precede the first start. */
+function restoreFirewall(
+  { store }: BackupContext,
+  { uuid, firewall = '' }: { readonly uuid: string; readonly firewall: string | undefined },
+  { hasFirewall = false }: CreateFromBackupInput,
+): void {
+  if (firewall !== '' && !hasFirewall) store.update(uuid, { firewall: decodeFirewall(firewall) })
 }
 
 interface AcceptParts {
@@ -146,18 +159,22 @@ function parseSource(
 /** Creates an empty disk, which the fetched disk replaces; or makes the disk from the copy of a standby. */
 function volumeStep(context: BackupContext, copies: StandbyCopies): GuestStep<CreateFromBackupInput> {
   const { store, volumes, machines } = context
+  const useCopy = async (uuid: string, input: CreateFromBackupInput): Promise<{ snapshot: string }> => {
+    const { snapshot, firewall } = await copies.getComplete(uuid, input.standbyId!)
+    await noteCopied(context, uuid, snapshot)
+    restoreFirewall(context, { uuid, firewall }, input)
+    return { snapshot }
+  }
   return {
     name: 'volume',
-    run: withGuest<CreateFromBackupInput>(store, async ({ uuid }, { input: { standbyId } }) => {
-      const snapshot = standbyId === undefined ? undefined : await copies.getComplete(uuid, standbyId)
-      if (snapshot !== undefined) await noteCopied(context, uuid, snapshot)
-      const source = snapshot === undefined ? ({ empty: true } as const) : { snapshot }
+    run: withGuest<CreateFromBackupInput>(store, async ({ uuid }, { input }) => {
+      const source = input.standbyId === undefined ? ({ empty: true } as const) : await useCopy(uuid, input)
       await volumes.prepare(uuid, source, volumeLimitOf(machines, store.get(uuid)))
       await volumes.exchange(uuid)
     }),
     undo: ifPresent<CreateFromBackupInput>(store, async (record) => {
       if (copies.journal.find(record.uuid) === undefined) return removeFromHost(context, record)
-      await machines.driverOf(record).delete(machines.of(record)) // the next step's undo has detached the guest
+      await machines.driverOf(record).delete(machines.of(record)) // the guest is detached already
       await removeVolumes(context, record.uuid)
     }),
   }

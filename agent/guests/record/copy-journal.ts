@@ -17,6 +17,8 @@ export interface StandbyCopy {
   readonly diskGb: number
   /** Complete snapshots with the lengths of their streams. It has at most one snapshot. */
   readonly received: CopiedSnapshots
+  /** Firewall of the guest at the newest increment, in the form of `encodeFirewall`. Empty: none. */
+  readonly firewall: string
   /** True from the decision to remove the copy until it is removed. */
   readonly isRemoving: boolean
 }
@@ -27,7 +29,7 @@ interface Row extends Omit<StandbyCopy, 'received' | 'isRemoving'> {
 }
 
 const columns =
-  'guest_uuid AS uuid, standby_id AS standbyId, from_host_id AS fromHostId, disk_gb AS diskGb, received, removing'
+  'guest_uuid AS uuid, standby_id AS standbyId, from_host_id AS fromHostId, disk_gb AS diskGb, received, firewall, removing'
 
 /** Reads and writes the journal. Each write joins the caller's transaction. */
 export class CopyJournal {
@@ -43,20 +45,26 @@ export class CopyJournal {
   }
 
   /** Adds the copy, or changes the disk limit of a known one. */
-  put({ uuid, standbyId, fromHostId, diskGb }: Omit<StandbyCopy, 'received' | 'isRemoving'>): void {
+  put({ uuid, standbyId, fromHostId, diskGb }: Omit<StandbyCopy, 'received' | 'firewall' | 'isRemoving'>): void {
     this.db
       .prepare(
-        `INSERT INTO standby_copies (guest_uuid, standby_id, from_host_id, disk_gb, received, removing)
-         VALUES (?, ?, ?, ?, '{}', 0) ON CONFLICT (guest_uuid) DO UPDATE SET disk_gb = excluded.disk_gb`,
+        `INSERT INTO standby_copies (guest_uuid, standby_id, from_host_id, disk_gb, received, firewall, removing)
+         VALUES (?, ?, ?, ?, '{}', '', 0) ON CONFLICT (guest_uuid) DO UPDATE SET disk_gb = excluded.disk_gb`,
       )
       .run(uuid, standbyId, fromHostId, diskGb)
   }
 
-  /** @returns false if the host no longer expects this standby */
-  putReceived(uuid: string, standbyId: string, received: CopiedSnapshots): boolean {
+  /**
+   * @param firewall absent: it stays the same
+   * @returns false if the host no longer expects this standby
+   */
+  putReceived(uuid: string, standbyId: string, received: CopiedSnapshots, firewall: string | null = null): boolean {
     const { changes } = this.db
-      .prepare('UPDATE standby_copies SET received = ? WHERE guest_uuid = ? AND standby_id = ? AND removing = 0')
-      .run(JSON.stringify(received), uuid, standbyId)
+      .prepare(
+        `UPDATE standby_copies SET received = ?, firewall = coalesce(?, firewall)
+         WHERE guest_uuid = ? AND standby_id = ? AND removing = 0`,
+      )
+      .run(JSON.stringify(received), firewall, uuid, standbyId)
     return changes > 0
   }
 

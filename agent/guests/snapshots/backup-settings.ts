@@ -9,7 +9,7 @@ import type { GuestRecord } from '../record/record.js'
  * encoded once more. The kernel limits an argument to 128 KiB.
  */
 const maxLength = 48 * 1024
-const maxFirewallLength = 32 * 1024
+export const maxFirewallLength = 32 * 1024
 /** Maximum size in bytes of a recorded firewall when it is decompressed. A hostile backup could expand without limit. */
 const maxPlainLength = 4 * 1024 ** 2
 
@@ -35,6 +35,11 @@ export function encodeFirewall(firewall: Firewall): string {
   const blocked: Firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
   const texts = [firewall, { ...firewall, rules }, blocked].map(deflate)
   return texts.find((text) => text.length <= maxFirewallLength)!
+}
+
+/** Returns the firewall to record for a guest. The field is absent if the guest has none. */
+export function recordFirewall({ firewall }: Pick<GuestRecord, 'firewall'>): { readonly firewall?: string } {
+  return firewall.enabled || firewall.rules.length > 0 ? { firewall: encodeFirewall(firewall) } : {}
 }
 
 /** @throws if the text is not a recorded firewall */

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { pino } from 'pino'
 import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
@@ -6,6 +7,7 @@ import type { BackupContext } from '../context.js'
 import { createFromBackupKind } from '../operations/create-from-backup.js'
 import { CopyJournal } from '../record/copy-journal.js'
 import { GuestStore } from '../record/guest-store.js'
+import { encodeFirewall } from './backup-settings.js'
 import { removeStrays, removeVolumes } from './snapshots.js'
 
 const standbyId = '11112222-0000-4000-8000-000000000000'
@@ -78,11 +80,33 @@ describe('a guest on the host of its standby', () => {
       expect([[...present], removed]).to.deep.equal([[copy], ['disk u1']])
     })
 
+  for (const [name, input, isSet] of [
+    ['gets the firewall of the last increment', { standbyId }, true],
+    ['gets the firewall of the request instead, if it has one', { standbyId, hasFirewall: true }, false],
+  ] as const)
+    it(name, async () => {
+      const firewall = { enabled: true, defaultAction: 'DROP', rules: [] } as const
+      journal.putReceived('u1', standbyId, { [copy]: 7 }, encodeFirewall(firewall))
+      const before = store.get('u1').firewall
+      const [volume] = createFromBackupKind(context, {} as never).steps
+      await volume!.run({ subject: { kind: 'guest', id: 'u1' }, input } as never)
+      expect(store.get('u1').firewall).to.deep.equal(isSet ? firewall : before)
+    })
+
   it('gets a disk from the copy, with space for the data of its image', async () => {
     const [volume] = createFromBackupKind(context, {} as never).steps
     await volume!.run({ subject: { kind: 'guest', id: 'u1' }, input: { standbyId } } as never)
     expect(prepared).to.deep.equal([[{ snapshot: copy }, 1.25 * gib]])
     expect(store.get('u1').extraBytes).to.equal(gib / 4)
+  })
+
+  it('keeps running if its copy cannot be deleted', async () => {
+    const kind = createFromBackupKind(context, {} as never)
+    const volumes = { ...context.volumes, deleteSnapshot: async () => Promise.reject(new Error('busy')) }
+    Object.assign(context, { volumes })
+    const log = pino({ level: 'silent' })
+    await kind.steps.at(-1)!.run({ subject: { kind: 'guest', id: 'u1' }, input: { start: false }, log } as never)
+    expect(present.has(copy)).to.equal(true)
   })
 
   it('loses the copy when the restore has succeeded', async () => {

@@ -78,7 +78,10 @@ export async function removeVolumes({ store, volumes }: DiskContext, uuid: strin
   await volumes.removeDisk(uuid)
 }
 
-/** Deletes the copy of a standby whose guest is on this host now. After a kill, the next start of the agent does so. */
+/**
+ * Deletes the copy of a standby whose guest is on this host now. After a kill, the next start of the agent does so, or a
+ * gateway, which finds that the guest has no standby.
+ */
 export async function removeCopy({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const journal = new CopyJournal(store.changes.db)
   if (!journal.find(uuid)) return

@@ -4,6 +4,7 @@ import type { BerthError } from '../../../shared/errors.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import { GuestStore } from '../record/guest-store.js'
+import { encodeFirewall } from '../snapshots/backup-settings.js'
 import { maxCopyBytes, StandbyCopies, type StandbyCopiesParts } from './standby-copies.js'
 
 const uuid = '11111111-1111-4111-8111-111111111111'
@@ -37,9 +38,27 @@ describe('the copy of a standby', () => {
     countedBytes = maxCopyBytes(2)
     const journal = copies.openJournal({ uuid, moveId: standbyId, fromHostId: 'a' })!
     await journal.checkSpace(newer)
-    journal.note({ id: newer, bytes: 3 })
+    journal.note({ id: newer, bytes: 3, firewall: undefined })
     await journal.listComplete()
     expect([...present]).to.deep.equal([newer])
+  })
+
+  it('has the firewall that the guest had at the last increment', () => {
+    const journal = copies.openJournal({ uuid, moveId: standbyId, fromHostId: 'a' })!
+    const firewall = encodeFirewall({ enabled: true, defaultAction: 'DROP', rules: [] })
+    journal.note({ id: older, bytes: 3, firewall })
+    journal.forget(newer)
+    expect(copies.journal.find(uuid)).to.deep.include({ firewall, received: { [older]: 3 } })
+    journal.note({ id: newer, bytes: 3, firewall: undefined })
+    expect(copies.journal.find(uuid)?.firewall).to.equal('')
+  })
+
+  it('refuses an increment with a damaged firewall', () => {
+    const journal = copies.openJournal({ uuid, moveId: standbyId, fromHostId: 'a' })!
+    expect(() => journal.note({ id: newer, bytes: 3, firewall: 'damaged' }))
+      .to.throw()
+      .with.property('code', 'bad_stream')
+    expect(copies.journal.find(uuid)?.received).to.deep.equal({ [older]: 5 })
   })
 
   it('is discarded if increments have made it too large, so that the next one sends the whole disk', async () => {

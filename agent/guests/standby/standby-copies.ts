@@ -13,6 +13,7 @@ import { streamLengthOf } from '../moves/received-disks.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import { CopyJournal, type StandbyCopy } from '../record/copy-journal.js'
 import { sortStandbySnapshots } from '../record/standby-ids.js'
+import { decodeFirewall } from '../snapshots/backup-settings.js'
 
 const gib = 1024 ** 3
 const hostId = new RegExp(hostIdPattern)
@@ -73,8 +74,8 @@ export class StandbyCopies {
       this.#refuseRecorded(uuid)
       return copy
     }
-    const put = (received: StandbyCopy['received']): void => {
-      if (!this.journal.putReceived(uuid, standbyId, received)) throw notExpected()
+    const put = (received: StandbyCopy['received'], firewall?: string): void => {
+      if (!this.journal.putReceived(uuid, standbyId, received, firewall)) throw notExpected()
     }
     return {
       isForStandby: true,
@@ -94,7 +95,7 @@ export class StandbyCopies {
         await this.#listComplete(get())
         throw conflict('bad_stream', tooLargeText)
       },
-      note: ({ id, bytes }) => put({ [id]: bytes }),
+      note: ({ id, bytes, firewall }) => put({ [id]: bytes }, checkRecorded(firewall)),
       ended: () => this.#tidy(uuid),
     }
   }
@@ -160,11 +161,11 @@ export class StandbyCopies {
     if (copy?.standbyId !== standbyId || copy.isRemoving || Object.keys(copy.received).length === 0) throw missing()
   }
 
-  /** Returns the complete snapshot of a copy. @throws {BerthError} `standby_missing` */
-  async getComplete(uuid: string, standbyId: string): Promise<string> {
+  /** Returns the complete snapshot of a copy, and the firewall of its guest. @throws {BerthError} `standby_missing` */
+  async getComplete(uuid: string, standbyId: string): Promise<{ snapshot: string; firewall: string }> {
     const copy = (await this.list()).find((one) => one.uuid === uuid && one.standbyId === standbyId)
-    if (copy?.snapshot !== undefined) return copy.snapshot
-    throw missing()
+    if (copy?.snapshot === undefined) throw missing()
+    return { snapshot: copy.snapshot, firewall: copy.firewall }
   }
 }
 
@@ -177,6 +178,16 @@ function parseExpected(request: Omit<ExpectStandbyRequest, 'dryRun' | 'generatio
     standbyId: parseUuid('standby_id', request.standbyId),
     fromHostId,
     diskGb: checkInteger('disk_gb', request.diskGb, limits.diskGb),
+  }
+}
+
+/** @throws {BerthError} `bad_stream` if the text is not a recorded firewall */
+function checkRecorded(firewall = ''): string {
+  try {
+    if (firewall !== '') decodeFirewall(firewall)
+    return firewall
+  } catch (cause) {
+    throw Object.assign(conflict('bad_stream', 'the other host sent a damaged firewall'), { cause })
   }
 }
 

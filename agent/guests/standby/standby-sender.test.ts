@@ -8,6 +8,7 @@ import { openDatabase } from '../../state/database.js'
 import { FrameStream } from '../moves/frame-stream.js'
 import { CopyJournal } from '../record/copy-journal.js'
 import { GuestStore } from '../record/guest-store.js'
+import { encodeFirewall } from '../snapshots/backup-settings.js'
 import { StandbySender, type StandbySenderParts } from './standby-sender.js'
 
 const uuid = '11111111-1111-4111-8111-111111111111'
@@ -91,6 +92,15 @@ describe('the sender of increments', () => {
     await beginSend()
     await sender.end(uuid)
     expect(programs.map(({ kills }) => kills > 0)).to.deep.equal([true])
+  })
+
+  it('sends the firewall of the guest with the increment', async () => {
+    const firewall = { enabled: true, defaultAction: 'DROP', rules: [] } as const
+    store.update(uuid, { firewall })
+    await beginSend()
+    const request = { kind: 'disk', id: 'standby-11112222-1', firewall: encodeFirewall(firewall) }
+    expect(await target.nextMessage()).to.deep.equal(request)
+    await sender.end(uuid)
   })
 
   it('records why an increment has failed', async () => {

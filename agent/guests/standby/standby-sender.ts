@@ -13,6 +13,7 @@ import { findParent } from '../moves/plan-copy-rounds.js'
 import { readTicketKey } from '../moves/ticket-key.js'
 import type { GuestRecord, GuestStandby } from '../record/record.js'
 import type { HostCapacity } from '../resources/capacity.js'
+import { recordFirewall } from '../snapshots/backup-settings.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { planResult, type StandbyResult } from './plan-standby.js'
 import { listCopied } from '../record/copy-journal.js'
@@ -93,8 +94,8 @@ export class StandbySender {
       const has = await sender.list()
       const older = await this.#dropUnsent(order, has)
       const id = nextStandbySnapshot([...older, ...has], standbyId)
-      const taken = await this.#take(order, id)
-      const sentBytes = await sender.sendDisk(id, findParent(older, has))
+      const { firewall, ...taken } = await this.#take(order, id)
+      const sentBytes = await sender.sendDisk(id, findParent(older, has), firewall)
       for (const old of older) await context.volumes.deleteSnapshot(uuid, old)
       return { ...taken, sentBytes }
     } finally {
@@ -111,14 +112,14 @@ export class StandbySender {
     return known.filter((id) => has.has(id))
   }
 
-  /** Takes a snapshot. @returns its time, and an upper bound of the bytes that it can retain */
-  #take(order: Increment, id: string): Promise<{ takenAtMs: number; takenBytes: number }> {
+  /** Takes a snapshot. @returns its time, an upper bound of the bytes that it can retain, and the guest's firewall */
+  #take(order: Increment, id: string): Promise<{ takenAtMs: number; takenBytes: number; firewall?: string }> {
     const { context } = this.parts
     return context.store.mutex.run(order.uuid, async () => {
       this.#standbyOf(order)
       const takenAtMs = context.now()
       const { retainedBytes: takenBytes } = await takeHidden(context, order.uuid, id)
-      return { takenAtMs, takenBytes }
+      return { takenAtMs, takenBytes, ...recordFirewall(context.store.get(order.uuid)) }
     })
   }
 
