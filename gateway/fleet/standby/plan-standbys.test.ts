@@ -87,6 +87,7 @@ describe('the copy of a standby', () => {
       true,
     ],
     ['is stale if the guest has no standby', 'b', { guest: viewOf({ standby: undefined }) }, true],
+    ['stays if its guest is broken', 'b', { guest: viewOf({ standby: undefined, status: 'error' }) }, false],
     ['stays while the host of the guest is offline', 'b', { guest: viewOf({ standby: undefined }, false) }, false],
     [
       'stays while the guest is restored elsewhere',

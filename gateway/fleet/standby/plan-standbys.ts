@@ -99,12 +99,15 @@ export interface CopyFacts {
   readonly isRelocating: boolean
 }
 
-/** True if a copy on a host is not needed any more. A copy of a guest whose host is offline always stays. */
+/**
+ * True if a copy on a host is not needed any more. The copy of a guest whose host is offline stays. The copy of a broken
+ * guest stays, too, because it can be the only good state of its disk.
+ */
 export function isStale(copy: StandbyCopy, hostId: string, { guest, isGone, isRelocating }: CopyFacts): boolean {
   if (isRelocating) return false
   if (!guest) return isGone
-  if (!guest.online) return false
-  const { standby } = guest.guest
+  const { standby, status } = guest.guest
+  if (!guest.online || status === 'error') return false
   return standby?.standbyId !== copy.standbyId || standby.hostId !== hostId
 }
 
