@@ -132,6 +132,33 @@ describe('the container API', () => {
     expect(await read()).to.include({ cpu_usage_pct: 0, memory_usage_bytes: 1048576, load15: 0 })
   })
 
+  it('shows a container without a warm standby as an empty row, and refuses unsuitable standbys', async () => {
+    const { id } = await gateway.fleet.addGuest()
+    const ask = (method: string, body?: object) =>
+      gateway.request(method, `/containers/${id}/standby`, body ? { body } : {})
+    expect((await ask('GET')).body.data).to.deep.equal({
+      host_id: '',
+      interval_minutes: 0,
+      bandwidth_mbps: 0,
+      last_increment_at: '',
+      age_seconds: -1,
+      sent_bytes: 0,
+      last_attempt_at: '',
+      failures: 0,
+      error: '',
+    })
+    const own = (await gateway.request('GET', `/containers/${id}`)).body.data.host_id as string
+    for (const [method, body, status, code] of [
+      ['DELETE', undefined, 404, 'not_found'],
+      ['PUT', { host_id: own }, 400, 'invalid_field'],
+      ['PUT', { host_id: 'host-b', interval_minutes: 0 }, 400, 'invalid_field'],
+      ['PUT', { host_id: 'nowhere' }, 404, 'not_found'],
+    ] as const) {
+      const refused = await ask(method, body)
+      expect([refused.status, refused.body.code], JSON.stringify(body)).to.deep.equal([status, code])
+    }
+  })
+
   it('shows guests of an offline host as unknown, and refuses actions on them', async () => {
     const guest = await gateway.fleet.addGuest({ status: 'running' }, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
