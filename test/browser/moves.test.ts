@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { Body } from '../support/body.js'
 import { eventually, waitFor } from '../support/wait.js'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
@@ -212,6 +213,46 @@ describe('the dialog for a move in the panel', () => {
     await plan.getByRole('button', { name: 'Move', exact: true }).click()
     expect((await ordered).postDataJSON()).to.include({ host_id: 'host-b', offline: true })
     await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the virtual machine on its new host' })
+  })
+
+  it('sets a warm standby, shows the age of its copy, and removes it', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'standing' })
+    const readStandby = async (): Promise<Body> =>
+      (await lab.gateway.request('GET', `/containers/${guest.id}/standby`)).body.data
+    const openCard = async (options: OpenOptions): Promise<Locator> => {
+      page = await lab.logIn(options)
+      await lab.show(page, `/containers/${guest.id}/settings`)
+      return page.locator('section.card').filter({ has: page.locator('#standby-host') })
+    }
+    const card = await openCard({})
+    await eventually(async () =>
+      expect(await card.locator('#standby-host option').allInnerTexts()).to.deep.equal(['', 'host-b']),
+    )
+    expect(await card.locator('#standby-interval').inputValue()).to.equal('5')
+    await card.locator('#standby-host').selectOption('host-b')
+    await card.locator('#standby-interval').fill('7')
+    await card.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('Saved', { exact: true }).waitFor()
+    expect(await readStandby()).to.include({ host_id: 'host-b', interval_minutes: 7, bandwidth_mbps: 0 })
+    await waitFor(async () => (await readStandby())['age_seconds'] >= 0, { what: 'the first complete copy' })
+    await page.reload()
+    await card.getByText('State of the copy:').waitFor()
+    expect(await card.locator('#standby-interval').inputValue()).to.equal('7')
+    expect(await findingsOf(page)).to.deep.equal([])
+    await lab.picture(page, 'standby-wide')
+    await page.context().close()
+
+    const translated = await openCard({ language: 'zh', screen: 'phone', theme: 'dark' })
+    await translated.getByText('副本的时间：').waitFor()
+    expect(latinSentences(await translated.innerText())).to.deep.equal([])
+    expect(await tooWide(page)).to.equal(false)
+    expect(await findingsOf(page)).to.deep.equal([])
+    await lab.picture(page, 'standby-phone-zh')
+    await translated.getByRole('button', { name: '删除副本', exact: true }).click()
+    await dialogNamed('删除热备份副本？').getByRole('button', { name: '删除副本', exact: true }).click()
+    await translated.getByRole('button', { name: '删除副本', exact: true }).waitFor({ state: 'detached' })
+    expect(await translated.locator('#standby-host').inputValue()).to.equal('')
+    expect(await readStandby()).to.include({ host_id: '', age_seconds: -1 })
   })
 
   it('is not offered if there is only one host', async () => {
