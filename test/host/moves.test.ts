@@ -303,20 +303,17 @@ describe('a gateway that moves guests between two hosts', function () {
       const id = pair.idOf(first)
       const evacuate = (body: object): Promise<GatewayReply> =>
         pair.gateway.request('POST', `/hosts/${id}/evacuate`, { body })
-      let plan: Body | undefined
-      const isPlanned = async (): Promise<boolean> => {
+      const findPlan = async (): Promise<Body> => {
         const { status, body } = await evacuate({ dry_run: true })
-        if (status !== 200) return false
-        plan = (body.data.containers as Body[]).find(({ name }) => name === 'standing')
-        return plan !== undefined
+        return status === 200 && (body.data.containers as Body[]).find(({ name }) => name === 'standing')
       }
-      await waitFor(isPlanned, { what: () => pair.logs() })
+      const plan = await waitFor(findPlan, { what: () => pair.logs() })
       expect(plan, JSON.stringify(plan)).to.include({
         from_standby: true,
         to_host_id: pair.idOf(second),
         backup_id: '',
       })
-      expect(plan?.['lost_seconds']).to.be.above(0)
+      expect(plan.lost_seconds).to.be.above(0)
       expect((await evacuate({ confirm: first.name })).status).to.equal(202)
       const isThere = async (): Promise<boolean> => (await pair.rowOf('standing')).host_id === pair.idOf(second)
       await waitFor(isThere, { what: () => pair.logs() })
