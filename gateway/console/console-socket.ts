@@ -280,8 +280,8 @@ export class ConsoleSocket {
    * restart of the agent. A program is not started again, because it has possibly been started already.
    */
   #mayReopen(error: BerthError): boolean {
-    const { isOnline } = this.parts
-    return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && isOnline()
+    const isRepeatable = this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError
+    return isRepeatable && this.parts.isOnline()
   }
 
   #failed(error: unknown): void {

@@ -37,7 +37,7 @@ export interface ListenerParts {
   /** `undefined`: it is not known which events the client lacks. */
   readonly start: StreamStart | undefined
   /** Called when the client missed events and must start over. */
-  onReset(): void
+  readonly onReset: () => void
 }
 
 /**
@@ -55,7 +55,6 @@ export class EventSubscriber {
   readonly #response: ServerResponse
   readonly #ring: EventRing
   readonly #source: EventSource
-
   readonly #onReset: () => void
 
   constructor({ response, audience, ring, source, start, onReset }: ListenerParts) {
