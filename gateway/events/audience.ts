@@ -1,4 +1,5 @@
 import type { Guests, Principal } from '../access/principal.js'
+import { ownNameOf, shownActor } from '../access/shown-actor.js'
 import { coversScope } from '../access/scopes.js'
 import type { FleetView } from '../fleet/contract.js'
 import { eventKinds, kindOf, type EventContent, type EventKind } from './event.js'
@@ -17,12 +18,14 @@ const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUs
 export interface Audience {
   readonly kinds: ReadonlySet<EventKind>
   readonly guests: Guests
+  /** Result of `ownNameOf`. */
+  readonly ownName: string | undefined
 }
 
 /** @param wanted kinds that the caller requests; undefined: all kinds */
 export function audienceOf(caller: Principal, wanted?: ReadonlySet<EventKind>): Audience {
   const kinds = eventKinds.filter((kind) => mayRead(caller, kind) && (wanted?.has(kind) ?? true))
-  return { kinds: new Set(kinds), guests: caller.guests }
+  return { kinds: new Set(kinds), guests: caller.guests, ownName: ownNameOf(caller) }
 }
 
 export function scopeOfKind(kind: EventKind): string {
@@ -35,7 +38,12 @@ function mayRead(caller: Principal, kind: EventKind): boolean {
 }
 
 export function sameAudience(a: Audience, b: Audience): boolean {
-  return sameSet(a.kinds, b.kinds) && sameGuests(a.guests, b.guests)
+  return sameSet(a.kinds, b.kinds) && sameGuests(a.guests, b.guests) && a.ownName === b.ownName
+}
+
+/** True if the listener may not see the name of the caller in the event. */
+export function hidesActor({ ownName }: Audience, { actor = '' }: EventContent): boolean {
+  return shownActor(actor, ownName) !== actor
 }
 
 function sameGuests(a: Guests, b: Guests): boolean {

@@ -26,6 +26,8 @@ export interface EventContent {
   readonly guestUuid: string
   /** Data of the event in JSON. */
   readonly data: string
+  /** Name of a caller in the field `user` of `data`. Sub-users see this name only if it is their own. */
+  readonly actor?: string
   /** Type and data for listeners that may access only some guests. Absent: the same as for others. `null`: no event. */
   readonly customer?: CustomerEvent | null
 }

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
+import { hiddenActor } from '../access/shown-actor.js'
 import type { FleetView } from '../fleet/contract.js'
-import { isFor, type Audience } from './audience.js'
+import { hidesActor, isFor, type Audience } from './audience.js'
 import type { CatchUp } from './catch-up.js'
 import type { EventContent } from './event.js'
 import { encodeEvent, type EventRing, type SentEvent } from './ring.js'
@@ -29,7 +30,7 @@ export function gatherEvents({ ring, view, audience, from, maxBytes }: GatherReq
   for (; next < ring.released && bytes < maxBytes; next++) {
     const { event } = ring.at(next)
     if (!event || !isFor(audience, event, view)) continue
-    const frame = frameFor(audience, event)
+    const frame = frameFor(audience, event, ring.idOf(next))
     frames.push(frame)
     bytes += frame.length
   }
@@ -48,7 +49,10 @@ export function gatherMissing(
     const verdict = catchUp.judge(entry)
     if (verdict === 'gap') return { bytes: Buffer.concat(frames), next, isGap: true }
     if (verdict === 'skip' || !entry.event || !isFor(audience, entry.event, view)) continue
-    const frame = withId(frameFor(audience, entry.event), catchUp.idAfter({ epoch: ring.epoch, number: next }))
+    const frame = withId(
+      frameFor(audience, entry.event, ring.idOf(next)),
+      catchUp.idAfter({ epoch: ring.epoch, number: next }),
+    )
     frames.push(frame)
     bytes += frame.length
   }
@@ -56,13 +60,19 @@ export function gatherMissing(
 }
 
 /** Encodes an event without an id, for one audience. */
-export function encodeFor({ guests }: Audience, event: EventContent): Buffer {
-  const { type, data } = guests === 'all' ? event : (event.customer ?? event)
-  return Buffer.from(encodeEvent(type, data))
+export function encodeFor(audience: Audience, event: EventContent): Buffer {
+  const { type, data } = audience.guests === 'all' ? event : (event.customer ?? event)
+  return Buffer.from(encodeEvent(type, hidesActor(audience, event) ? withoutActor(data) : data))
 }
 
-function frameFor({ guests }: Audience, { frame, customerFrame }: SentEvent): Buffer {
-  return guests === 'all' ? frame : customerFrame
+/** Returns an event with its id. Only events with a hidden name are encoded for each listener. */
+function frameFor(audience: Audience, event: SentEvent, id: string): Buffer {
+  if (hidesActor(audience, event)) return Buffer.concat([Buffer.from(`id: ${id}\n`), encodeFor(audience, event)])
+  return audience.guests === 'all' ? event.frame : event.customerFrame
+}
+
+function withoutActor(data: string): string {
+  return JSON.stringify({ ...(JSON.parse(data) as object), user: hiddenActor })
 }
 
 /** Replaces the id of an encoded event. The id must be the first line. */

@@ -67,6 +67,19 @@ describe('the journal of events', () => {
     expect(found?.entries).to.deep.equal([{ event: event('one') }, { mark: { ...mark(4), isGap: true } }])
   })
 
+  it('contains the name of the caller of a task, also if an earlier version of Berth wrote the task', () => {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    const task = { type: 'task.done', hostId: 'a', guestUuid: 'u', data: '{"id":"t","user":"ada"}' } as const
+    const removed = { type: 'task.removed', hostId: 'a', guestUuid: 'u', data: '{"id":"t"}' } as const
+    const lines = [{ boot, ...start, base: {} }, { event: task }, { event: removed }]
+    const found = parseJournal(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), boot)
+    const entries = [{ event: { ...task, actor: 'ada' } }, { event: removed }]
+    expect(found?.entries).to.deep.equal(entries)
+    const { add } = begin()
+    for (const { event: content } of entries) add(content)
+    expect(former()!.entries).to.deep.equal(entries)
+  })
+
   it('contains no removed hosts, and contains an unchanged host only once', () => {
     const { ring, journal } = begin()
     journal.update(ring, [host(4), { ...host(1), id: 'b' }])

@@ -117,8 +117,7 @@ export class EventJournal {
 
 function lineOf({ event, mark }: RingEntry): JournalLine {
   if (!event) return { mark: mark! }
-  const { type, hostId, guestUuid, data, customer } = event
-  const content = { type, hostId, guestUuid, data, ...(customer !== undefined && { customer }) }
+  const { frame: _, customerFrame: __, ...content } = event
   return { event: content, ...(mark && { mark }) }
 }
 

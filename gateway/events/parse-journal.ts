@@ -67,10 +67,17 @@ function contentOf(lines: readonly JournalLine[]): Pick<FormerEvents, 'entries' 
   return { entries, hosts }
 }
 
-/** Converts an entry of an earlier version, which had separate data for customers, but not a separate type. */
+/** Converts an entry of an earlier version, in which tasks had no `actor`, and `customerData` had no type. */
 function convert(entry: FormerEntry): FormerEntry {
   const { event } = entry
-  if (!event || !('customerData' in event)) return entry
+  if (!event) return entry
+  if (event.type.startsWith('task.') && event.actor === undefined) return { ...entry, event: withActor(event) }
+  if (!('customerData' in event)) return entry
   const { customerData, ...rest } = event
   return { ...entry, event: { ...rest, customer: { type: event.type, data: String(customerData) } } }
+}
+
+function withActor(event: EventContent): EventContent {
+  const { user } = JSON.parse(event.data) as { user?: string }
+  return user === undefined ? event : { ...event, actor: user }
 }

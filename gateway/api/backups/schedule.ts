@@ -140,7 +140,7 @@ export function backupScheduleRow(
 ): Static<typeof BackupScheduleSchema> {
   const targetId = schedule?.targetId ?? ''
   return {
-    ...scheduleRow(schedule, time),
+    ...scheduleRow(schedule, time, undefined),
     target_id: targetId,
     target_name: targetNames.get(targetId) ?? '',
   }

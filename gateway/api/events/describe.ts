@@ -121,8 +121,10 @@ function deletionType({ before, after }: Pair<GuestView>): EventType | undefined
 
 function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time: TimeFormat): EventContent {
   const view = (after ?? before)!
-  const row = after ? taskRow(after, time) : { task_id: view.operation.id, id: view.operation.id, host_id: hostId }
-  return { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation), data: JSON.stringify(row) }
+  const { id, requestedBy } = view.operation
+  const row = after ? taskRow(after, time, undefined) : { task_id: id, id, host_id: hostId }
+  const content = { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation) }
+  return { ...content, data: JSON.stringify(row), ...(after && { actor: requestedBy }) }
 }
 
 /** The event type contains the task's new status. If the status has not changed, the type is `task.progress`. */

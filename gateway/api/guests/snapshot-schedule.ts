@@ -3,6 +3,7 @@ import { SnapshotSchedule } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { limits, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { SnapshotScheduleChange } from '../../../proto/gen/berth/agent/v1/network.js'
+import { actorDescription, shownActor } from '../../access/shown-actor.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { trimmed, zeroIsAbsent } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
@@ -27,7 +28,7 @@ export const ScheduleSchema = Type.Object(
     retention: Type.Integer({
       description: 'Number of scheduled snapshots to retain. 0: as many as `snapshot_limit` of the container allows.',
     }),
-    created_by: Type.String({ description: 'Caller that last set the schedule.' }),
+    created_by: Type.String({ description: `Caller that last set the schedule. ${actorDescription}` }),
   },
   { title: 'SnapshotSchedule' },
 )
@@ -118,8 +119,15 @@ function scheduleResult(
   }
 }
 
-/** @param schedule undefined: the agent does not support schedules */
-export function scheduleRow(schedule: SnapshotSchedule | undefined, time: TimeFormat): Static<typeof ScheduleSchema> {
+/**
+ * @param schedule undefined: the agent does not support schedules
+ * @param ownName result of `ownNameOf` for the reader
+ */
+export function scheduleRow(
+  schedule: SnapshotSchedule | undefined,
+  time: TimeFormat,
+  ownName: string | undefined,
+): Static<typeof ScheduleSchema> {
   const {
     enabled,
     intervalHours,
@@ -137,7 +145,7 @@ export function scheduleRow(schedule: SnapshotSchedule | undefined, time: TimeFo
     interval_hours: intervalHours,
     time: timeOfDay,
     retention,
-    created_by: createdBy,
+    created_by: shownActor(createdBy, ownName),
     last_run: time.format(lastRunMs),
     next_run: time.format(nextRunMs),
   }

@@ -4,6 +4,7 @@ import { descriptionPattern } from '../../../shared/guest-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Snapshot } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
+import { actorDescription, ownNameOf, shownActor } from '../../access/shown-actor.js'
 import { guestsOf, type Principal } from '../../access/principal.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
@@ -20,7 +21,7 @@ const SnapshotSchema = Type.Object(
     container_id: Type.Integer(),
     container_name: Type.String(),
     created_at: TimeSchema,
-    created_by: Type.String(),
+    created_by: Type.String({ description: `Caller that requested the snapshot. ${actorDescription}` }),
     scheduled: Type.Boolean({
       description: '`true`: the snapshot schedule took the snapshot. `false`: a caller requested it.',
     }),
@@ -109,13 +110,13 @@ function readRoutes({ fleet, time }: Parts): Route[] {
       summary: 'Lists the snapshots of a container, newest first, and its snapshot limit',
       params: ContainerPathSchema,
       data: ContainerSnapshotsSchema,
-      handle: ({ guest }) => ({
+      handle: ({ guest, caller }) => ({
         data: {
           quota: guest.guest.snapshotLimit,
           space_used_bytes: guest.guest.snapshotSpaceUsedBytes,
           space_limit_bytes: guest.guest.snapshotSpaceLimitBytes,
-          schedule: scheduleRow(guest.guest.snapshotSchedule, time),
-          snapshots: sorted([guest]).map((found) => snapshotRow(found, time)),
+          schedule: scheduleRow(guest.guest.snapshotSchedule, time, ownNameOf(caller)),
+          snapshots: sorted([guest]).map((found) => snapshotRow(found, time, caller)),
         },
       }),
     }),
@@ -149,7 +150,7 @@ function writeRoutes({ fleet, time }: Parts): Route[] {
         return {
           status: 201,
           message: 'snapshot taken',
-          data: snapshotRow(getTaken(fleet.view, context), time),
+          data: snapshotRow(getTaken(fleet.view, context), time, context.caller),
         }
       },
     }),
@@ -210,7 +211,7 @@ function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapsh
 }
 
 function listVisible(view: FleetView, caller: Principal, time: TimeFormat): SnapshotRow[] {
-  return sorted(guestsOf(caller, view)).map((found) => snapshotRow(found, time))
+  return sorted(guestsOf(caller, view)).map((found) => snapshotRow(found, time, caller))
 }
 
 function sorted(guests: Iterable<GuestView>): GuestSnapshot[] {
@@ -220,13 +221,13 @@ function sorted(guests: Iterable<GuestView>): GuestSnapshot[] {
   return found.sort((a, b) => b.snapshot.createdAtMs - a.snapshot.createdAtMs)
 }
 
-function snapshotRow({ view: { guest }, snapshot }: GuestSnapshot, time: TimeFormat): SnapshotRow {
+function snapshotRow({ view: { guest }, snapshot }: GuestSnapshot, time: TimeFormat, caller: Principal): SnapshotRow {
   return {
     id: snapshot.id,
     container_id: guest.id,
     container_name: guest.name,
     created_at: time.format(snapshot.createdAtMs),
-    created_by: snapshot.createdBy,
+    created_by: shownActor(snapshot.createdBy, ownNameOf(caller)),
     scheduled: snapshot.scheduled,
     size_bytes: snapshot.sizeBytes,
     description: snapshot.description,

@@ -3,6 +3,7 @@ import { clampTime, type TimeFormat } from '../../../shared/time.js'
 import type { AuditStore } from '../../access/audit.js'
 import type { AuditRecord } from '../../access/audit-record.js'
 import type { Principal } from '../../access/principal.js'
+import { actorDescription, ownNameOf, shownActor } from '../../access/shown-actor.js'
 import { coversScope } from '../../access/scopes.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
@@ -29,9 +30,12 @@ const EntrySchema = Type.Object(
       description:
         'If `kind` is `task`, `policy` or `restart`: the status of the task. `change`: `success` or `failure`. `alert`: the severity of the alert.',
     }),
-    user: Type.String(),
+    user: Type.String({
+      description: `Name of the caller. Empty: there was none, or it is not known. ${actorDescription}`,
+    }),
     address: Type.String({
-      description: 'IP address of the caller. For an alert: IP address of the target of the abuse. Empty: not known.',
+      description:
+        'IP address of the caller. For an alert: IP address of the target of the abuse. Empty: not known, or the caller is hidden.',
     }),
     detail: Type.String(),
     task_id: Type.String({ description: 'Id of the task. Empty: the entry does not belong to a task.' }),
@@ -67,7 +71,7 @@ export function timelineRoute(deps: TimelineDeps): Route {
     data: Type.Array(EntrySchema),
     handle: async ({ caller, guest, query: { limit = 100 } }) => {
       const entries = planTimeline(await readSources(deps, caller, guest), limit)
-      return { data: entries.map((entry) => entryRow(entry, deps.time)) }
+      return { data: entries.map((entry) => entryRow(entry, deps.time, ownNameOf(caller))) }
     },
   })
 }
@@ -95,7 +99,8 @@ async function readAudit(
   return records
 }
 
-function entryRow(entry: TimelineEntry, time: TimeFormat): Static<typeof EntrySchema> {
+function entryRow(entry: TimelineEntry, time: TimeFormat, ownName: string | undefined): Static<typeof EntrySchema> {
+  const user = shownActor(entry.user, ownName)
   const atMs = clampTime(entry.atMs)
   return {
     time: time.format(atMs),
@@ -103,8 +108,8 @@ function entryRow(entry: TimelineEntry, time: TimeFormat): Static<typeof EntrySc
     kind: entry.kind,
     action: entry.action,
     status: entry.status,
-    user: entry.user,
-    address: entry.address,
+    user,
+    address: user === entry.user ? entry.address : '',
     detail: entry.detail,
     task_id: entry.taskId,
   }

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { guestsOf, type Principal } from '../../access/principal.js'
+import { actorDescription, ownNameOf, shownActor } from '../../access/shown-actor.js'
 import { coversScope } from '../../access/scopes.js'
 import type { BackupTargets } from '../../backups/targets.js'
 import type { FleetView } from '../../fleet/contract.js'
@@ -36,7 +37,7 @@ const ScheduleRowSchema = Type.Object(
     }),
     target_id: Type.String({ description: 'Id of the backup target. Empty for snapshots, or if it was removed.' }),
     target_name: Type.String({ description: 'Name of the backup target. Empty for snapshots, or if it was removed.' }),
-    created_by: Type.String({ description: 'Caller that last set the schedule.' }),
+    created_by: Type.String({ description: `Caller that last set the schedule. ${actorDescription}` }),
     last_run: timeSchema('the schedule ran last', 'it never ran'),
     last_result: ResultSchema,
     last_error: Type.String({
@@ -56,6 +57,8 @@ interface RowSources {
   readonly targetNames: ReadonlyMap<string, string>
   readonly time: TimeFormat
   readonly withTasks: boolean
+  /** Result of `ownNameOf` for the reader. */
+  readonly ownName: string | undefined
 }
 
 const fieldsFor = ({ targetNames }: Pick<RowSources, 'targetNames'>) =>
@@ -106,7 +109,7 @@ export function scheduleListRoute({ view, targets, time }: Parts): Route {
     data: Type.Array(ScheduleRowSchema),
     handle: async ({ caller, query }) => {
       const withTasks = coversScope(caller.scopes, 'task:read')
-      const shown = { targetNames: await readTargetNames(targets, caller), time, withTasks }
+      const shown = { targetNames: await readTargetNames(targets, caller), time, withTasks, ownName: ownNameOf(caller) }
       const found = findSchedules(guestsOf(caller, view), view, kindsFor(caller))
       const selected = selectFrom(found, fieldsFor(shown), parseListQuery(query, { sortable, filters }))
       const rows = selected.slice(...rangeOf(query)).map((one) => scheduleRow(one, shown))
@@ -125,7 +128,7 @@ async function readTargetNames(targets: Parts['targets'], caller: Principal): Pr
 }
 
 function scheduleRow({ view, kind, schedule, targetId, result, task }: FoundSchedule, shown: RowSources): ScheduleRow {
-  const { time, targetNames, withTasks } = shown
+  const { time, targetNames, withTasks, ownName } = shown
   const { id = '', error = '', errorCode = '' } = (withTasks && task?.operation) || {}
   return {
     container_id: view.guest.id,
@@ -138,7 +141,7 @@ function scheduleRow({ view, kind, schedule, targetId, result, task }: FoundSche
     retention: schedule.retention,
     target_id: targetId,
     target_name: targetNames.get(targetId) ?? '',
-    created_by: schedule.createdBy,
+    created_by: shownActor(schedule.createdBy, ownName),
     last_run: time.format(schedule.lastRunMs),
     last_result: result,
     last_error: error,

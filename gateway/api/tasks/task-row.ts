@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
+import { actorDescription, shownActor } from '../../access/shown-actor.js'
 import { guestSubjectOf } from '../../fleet/operation-subject.js'
 import type { OperationView } from '../../fleet/contract.js'
 import { operationStatuses, operationStatusOf } from '../../fleet/lists/operation-table.js'
@@ -31,7 +32,7 @@ export const TaskRowSchema = Type.Object(
     created_at: TimeSchema,
     started_at: timeSchema('the task began to run', 'it is still waiting'),
     finished_at: timeSchema('the task ended', 'it has not ended yet'),
-    user: Type.String(),
+    user: Type.String({ description: `Name of the caller that requested the task. ${actorDescription}` }),
     downtime_ms: Type.Integer({
       description:
         'Time in ms for which a virtual machine was paused during its live move. 0: not a live move, or not ended.',
@@ -52,7 +53,8 @@ export const QueuedSchema = Type.Object(
   { title: 'QueuedTask' },
 )
 
-export function taskRow({ hostId, operation }: OperationView, time: TimeFormat): TaskRow {
+/** @param ownName result of `ownNameOf` for the reader */
+export function taskRow({ hostId, operation }: OperationView, time: TimeFormat, ownName: string | undefined): TaskRow {
   const guest = guestSubjectOf(operation)
   return {
     task_id: operation.id,
@@ -71,7 +73,7 @@ export function taskRow({ hostId, operation }: OperationView, time: TimeFormat):
     created_at: time.format(operation.createdAtMs),
     started_at: time.format(operation.startedAtMs),
     finished_at: time.format(operation.finishedAtMs),
-    user: operation.requestedBy,
+    user: shownActor(operation.requestedBy, ownName),
     downtime_ms: operation.downtimeMs,
   }
 }

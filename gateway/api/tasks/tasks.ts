@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { conflict } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Principal } from '../../access/principal.js'
+import { ownNameOf, shownActor } from '../../access/shown-actor.js'
 import type { Fleet, FleetView, OperationView } from '../../fleet/contract.js'
 import { operationFields } from '../../fleet/lists/operation-table.js'
 import { selectFrom } from '../../lists/query.js'
@@ -39,8 +40,9 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       query: TaskListQuery,
       data: Type.Array(TaskRowSchema),
       handle: async ({ caller, query }) => {
+        const ownName = ownNameOf(caller)
         const { items, total } = await selectTasks(fleet.view, caller, query)
-        return jsonListAnswer(items, (operation) => JSON.stringify(taskRow(operation, time)), total)
+        return jsonListAnswer(items, (operation) => JSON.stringify(taskRow(operation, time, ownName)), total)
       },
     }),
     route({
@@ -54,7 +56,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       summary: 'Returns a task',
       params: TaskPathSchema,
       data: TaskRowSchema,
-      handle: ({ task }) => ({ data: taskRow(task, time) }),
+      handle: ({ task, caller }) => ({ data: taskRow(task, time, ownNameOf(caller)) }),
     }),
     route({
       method: 'DELETE',
@@ -85,11 +87,17 @@ async function selectTasks(
 ): Promise<{ items: OperationView[]; total: number }> {
   const [wanted, range] = [parseListQuery(query, listOptions), rangeOf(query)]
   if (caller.guests !== 'all') {
-    const own = selectFrom(view.operationsOf(caller.guests), operationFields, wanted)
+    const own = selectFrom(view.operationsOf(caller.guests), fieldsFor(caller), wanted)
     return { items: own.slice(...range), total: own.length }
   }
   const result = await view.operationTable.select(wanted)
   return { items: result.slice(...range), total: result.size }
+}
+
+/** Returns the fields by which a caller filters. Sub-users cannot find out names that they may not see. */
+function fieldsFor(caller: Principal): typeof operationFields {
+  const ownName = ownNameOf(caller)
+  return { ...operationFields, user: ({ operation }) => shownActor(operation.requestedBy, ownName) }
 }
 
 async function endTask(

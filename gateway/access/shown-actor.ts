@@ -1,0 +1,21 @@
+import type { Principal } from './principal.js'
+
+/** Name that sub-users see instead of the names of all other callers: administrators, API keys and other sub-users. */
+export const hiddenActor = 'provider'
+
+/** Describes the field of an answer that contains a name from `shownActor`. */
+export const actorDescription = `Sub-users see \`${hiddenActor}\` instead of the name of any other caller.`
+
+/** Returns the only name that a caller may see. `undefined`: the caller is not a sub-user and may see all names. */
+export function ownNameOf({ subUser, user }: Pick<Principal, 'subUser' | 'user'>): string | undefined {
+  return subUser && user
+}
+
+/**
+ * Returns the name of the caller that did something, or `hiddenActor` if the reader may not see this name.
+ * @param name empty: the caller is not known
+ * @param ownName result of `ownNameOf` for the reader
+ */
+export function shownActor(name: string, ownName: string | undefined): string {
+  return ownName === undefined || name === '' || name === ownName ? name : hiddenActor
+}
