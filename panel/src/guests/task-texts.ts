@@ -1,6 +1,7 @@
 import type { Task } from '../api/types.ts'
 import { hosts } from '../hosts/hosts.svelte.ts'
-import { texts } from '../i18n/text.svelte.ts'
+import { t, texts } from '../i18n/text.svelte.ts'
+import { session } from '../session/session.svelte.ts'
 
 /** Names the action of a task, such as `create`. */
 export function actionText(action: string): string {
@@ -16,6 +17,11 @@ export function stageText(stage: string): string {
 /** Describes the error of a task: in English with the host's message, in other languages by the code of the error. */
 export function taskError({ error, error_code: code }: Pick<Task, 'error' | 'error_code'>): string {
   return texts.language === 'en' ? error : texts.find(`error.${code}`, error)
+}
+
+/** Names the caller that did something. Customers read `provider` for all callers except themselves. */
+export function actorText(name: string): string {
+  return name === 'provider' && !session.isAdmin ? t('tasks.provider') : name
 }
 
 export function taskSubject({ container_name: name, image_id: image, host_id: host }: Task): string {

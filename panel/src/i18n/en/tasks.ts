@@ -8,6 +8,7 @@ export const tasks = {
   'tasks.duration': 'Duration',
   'tasks.guest': 'Name of the guest',
   'tasks.system': 'System',
+  'tasks.provider': 'Provider',
   'tasks.cancel': 'Cancel',
   'tasks.id': 'Task {{id}}',
   'task.create': 'Create',

@@ -10,6 +10,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'tasks.duration': '用时',
   'tasks.guest': '实例名称',
   'tasks.system': '系统',
+  'tasks.provider': '服务商',
   'tasks.cancel': '取消',
   'tasks.id': '任务 {{id}}',
   'task.create': '创建',
