@@ -16,9 +16,11 @@ describe('customers in the panel', () => {
 
   before(async function () {
     lab = await openLab()
+    await lab.gateway.fleet.work('host-a')
     own = await lab.gateway.fleet.addGuest({ name: 'mine' })
     other = await lab.gateway.fleet.addGuest({ name: 'foreign' })
     made = await new SubUserCalls(lab.gateway).make({ container_name: 'mine' })
+    await lab.gateway.request('POST', `/containers/${own.id}/snapshots`)
   })
   beforeEach(() => lab.forgetComplaints())
 
@@ -34,6 +36,7 @@ describe('customers in the panel', () => {
     await page.locator('#main-content h1').waitFor()
     return page
   }
+  const namesActor = (path: string): boolean => /snapshots|activity|tasks/.test(path)
   const paths = (): string[] => [
     ...guestPages.map((part) => `/containers/${own.id}${part}`),
     '/containers',
@@ -50,6 +53,8 @@ describe('customers in the panel', () => {
       expect(text, path).not.to.include('foreign')
       expect(text, path).not.to.include(made.access_code)
       expect(text, 'devices are for administrators').not.to.include('Devices of the host')
+      expect(text, 'names of administrators').not.to.include('api:')
+      if (namesActor(path)) expect(text, path).to.include('Provider')
       expect(text, `${path} uses the word of customers`).not.to.match(/\bguests?\b(?! agent)/i)
     }
     const links = await page.evaluate<string[]>(
@@ -68,6 +73,47 @@ describe('customers in the panel', () => {
     const without = (text: string): string => text.replace(/Request \S+/, '')
     expect(without(foreign)).to.equal(without(unknown))
     await page.context().close()
+  })
+
+  it('see on the card of each server how to connect to it, and can stop it there', async function () {
+    const second = await lab.gateway.fleet.addGuest({
+      name: 'second',
+      portMappings: [
+        { containerPort: 22, containerPortEnd: 22, hostPort: 22_022, hostPortEnd: 22_022, protocol: 'tcp' } as const,
+        {
+          containerPort: 8000,
+          containerPortEnd: 8009,
+          hostPort: 30_000,
+          hostPortEnd: 30_009,
+          protocol: 'udp',
+        } as const,
+      ].map((mapping) => ({ ...mapping, hostIp: '', description: '' })),
+    })
+    const usual = made
+    made = await new SubUserCalls(lab.gateway).make({ container_names: ['mine', 'second'] })
+    for (const language of ['en', 'zh'] as const) {
+      const page = await enter({ language, screen: 'phone' })
+      const card = page.locator('section.card', { hasText: 'second' })
+      await card.getByText(`ssh -p ${second.sshPort} root@192.0.2.10`).waitFor()
+      const text = await card.innerText()
+      expect(text)
+        .to.match(/22022 → 22/)
+        .and.to.match(/30000–30009 → 8000–8009 UDP/)
+      expect(await page.locator('body').innerText(), 'private addresses').not.to.match(/\b10\.\d+\.\d+\.\d+/)
+      expect(await tooWide(page)).to.equal(false)
+      await lab.picture(page, `customer-cards-${language}`)
+      await page.context().close()
+    }
+    const page = await enter()
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    const card = page.locator('section.card', { hasText: 'second' })
+    await card.getByRole('button', { name: 'Copy the SSH command' }).click()
+    await card.getByText('Copied', { exact: true }).waitFor()
+    await card.getByRole('button', { name: 'Stop', exact: true }).click()
+    await page.getByRole('dialog', { name: 'Stop second?' }).getByRole('button', { name: 'Stop', exact: true }).click()
+    await card.getByRole('button', { name: 'Start', exact: true }).waitFor()
+    await page.context().close()
+    made = usual
   })
 
   it('see the reason for a suspension, and cannot start a suspended or expired guest', async function () {

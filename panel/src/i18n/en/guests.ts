@@ -203,6 +203,7 @@ export const guests = {
   'network.editNamed': 'Edit {{name}}',
   'network.count': 'Number of ports',
   'network.countHint': 'More than 1 maps that many consecutive ports.',
+  'network.allMappings': 'All {{count}} ports',
   'network.noMappings': 'No ports are mapped.',
   'network.outside': 'Public port',
   'network.inside': 'Guest port',

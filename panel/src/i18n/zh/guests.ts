@@ -201,6 +201,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'network.editNamed': '编辑 {{name}}',
   'network.count': '端口数量',
   'network.countHint': '大于 1 时映射相应数量的连续端口。',
+  'network.allMappings': '全部 {{count}} 个端口',
   'network.noMappings': '暂无端口映射。',
   'network.outside': '外部端口',
   'network.inside': '内部端口',
