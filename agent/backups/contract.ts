@@ -1,3 +1,4 @@
+import type { StageText } from '../../shared/task-stages.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 
 /** Storage of one guest's backups at a target. */
@@ -21,7 +22,7 @@ export interface WorkContext {
   /** Aborts the work at any point. The caller then repeats or undoes the work. */
   readonly signal: AbortSignal
   /** Reports the progress from 0 to 1, and the current stage as text for users. */
-  report(fraction: number, stage?: string): void
+  report(fraction: number, stage?: StageText): void
 }
 
 /** Information about a backup. The backup target stores it with the backup. */

@@ -1,3 +1,4 @@
+import type { StageText } from '../../shared/task-stages.js'
 import type { Logger } from 'pino'
 import type { BackupRepositories } from '../backups/contract.js'
 import type { TargetVault } from '../backups/vault.js'
@@ -29,7 +30,7 @@ export interface GuestImages {
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */
   has(templateId: string): boolean
-  ensure(templateId: string, report: (fraction: number, stage: string) => void, signal: AbortSignal): Promise<void>
+  ensure(templateId: string, report: (fraction: number, stage: StageText) => void, signal: AbortSignal): Promise<void>
 }
 
 /** The imports of existing containers of the host, and of archives that a gateway sends. */

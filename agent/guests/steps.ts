@@ -1,3 +1,4 @@
+import type { StageText } from '../../shared/task-stages.js'
 import { allEnded } from '../../shared/all-ended.js'
 import type { AssignResult, GuestEvent } from '../drivers/contract.js'
 import type { NetworkPart } from '../network/contract.js'
@@ -49,7 +50,7 @@ async function makeDisk(
 
 export async function ensureImage(images: GuestImages, templateId: string, step: StepContext<unknown>): Promise<void> {
   if (images.has(templateId)) return
-  const report = (fraction: number, stage: string): void => step.report(fraction, stage)
+  const report = (fraction: number, stage: StageText): void => step.report(fraction, stage)
   await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations can run meanwhile
 }
 

@@ -1,3 +1,4 @@
+import type { TaskStage } from '../../shared/task-stages.js'
 import { packages } from './content.js'
 import { diskPackages, planInitramfs, rescuePackages } from './disks/plan-content.js'
 import type { Recipe } from './catalog.js'
@@ -46,7 +47,7 @@ function hooksOf({ virtualization }: Recipe): string[] {
 }
 
 /** Lines of mmdebstrap's output in their order, each with the fraction of the total time that has passed by then. */
-const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: string])[] = [
+const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: TaskStage])[] = [
   [/^I: running apt-get update/, 0.02, 'reading package lists'],
   [/^I: downloading packages/, 0.12, 'downloading packages'],
   [/^I: extracting archives/, 0.3, 'extracting packages'],
@@ -56,7 +57,7 @@ const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: stri
 ]
 
 /** Parses the progress from a line of mmdebstrap's standard error; undefined if the line shows no progress. */
-export function parseProgress(line: string): { fraction: number; stage: string } | undefined {
+export function parseProgress(line: string): { fraction: number; stage: TaskStage } | undefined {
   const found = stages.find(([pattern]) => pattern.test(line))
   return found && { fraction: found[1], stage: found[2] }
 }

@@ -1,3 +1,4 @@
+import type { StageText } from '../../shared/task-stages.js'
 import { randomBytes } from 'node:crypto'
 import { chmod, lstat, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import type { Trash } from '../storage/trash.js'
 import type { DownloadProgress } from './sources/transfer.js'
 
 /** Reports progress. @param fraction from 0 to 1 @param transfer download progress; undefined without a download */
-export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void
+export type Report = (fraction: number, stage: StageText, transfer?: DownloadProgress) => void
 
 export interface BuildContext {
   readonly report: Report

@@ -8,7 +8,7 @@ export class SharedBuild {
   readonly #abort = new AbortController()
   readonly #reports = new Set<Report>()
   readonly #result: Promise<void>
-  #last: Parameters<Report> = [0, '']
+  #last: Parameters<Report> | undefined
 
   constructor(work: (report: Report, signal: AbortSignal) => Promise<void>) {
     this.#result = work((...progress) => {
@@ -31,7 +31,7 @@ export class SharedBuild {
     signal.throwIfAborted()
     const own: Report = (...progress) => report(...progress)
     this.#reports.add(own)
-    own(...this.#last)
+    if (this.#last) own(...this.#last)
     let leave: () => void = () => undefined
     const left = new Promise<never>((_, reject) => {
       leave = () => reject(signal.reason as Error)

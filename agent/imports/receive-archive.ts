@@ -1,3 +1,4 @@
+import type { StageText } from '../../shared/task-stages.js'
 import type { StepContext } from '../operations/types.js'
 import { untilAborted } from '../../shared/async/until-aborted.js'
 import { importTooSmall } from './import-errors.js'
@@ -55,8 +56,8 @@ function shareOf(received: number, total: number): number {
   return Math.min(99, Math.floor((100 * received) / Math.max(total, 1))) / 100
 }
 
-/** Returns the progress as text, like `received 50 % of 300 MiB`, or `received 128 MiB` if the total is not known. */
-function describe(received: number, share: number, total: number): string {
-  if (total > 0) return `received ${Math.round(100 * share)} % of ${Math.ceil(total / mib)} MiB`
-  return `received ${Math.floor(received / (16 * mib)) * 16} MiB`
+/** Returns the progress as text, like `receiving: 50 % of 300 MiB`, or `receiving: 128 MiB` if the total is not known. */
+function describe(received: number, share: number, total: number): StageText {
+  if (total > 0) return `receiving: ${Math.round(100 * share)} % of ${Math.ceil(total / mib)} MiB`
+  return `receiving: ${Math.floor(received / (16 * mib)) * 16} MiB`
 }

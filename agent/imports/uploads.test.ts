@@ -40,7 +40,7 @@ describe('an archive that a gateway sends', () => {
     await upload.complete(keep)
     await unpacked
     expect(events).to.deep.equal([
-      ...['received 50 % of 1 MiB', 'abc', 'received 99 % of 1 MiB', 'def'],
+      ...['receiving: 50 % of 1 MiB', 'abc', 'receiving: 99 % of 1 MiB', 'def'],
       ...['kept', 'unpacked'],
     ])
   })

@@ -5,7 +5,7 @@ import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
 /** The end of an operation, as it is written to the journal. */
 export interface OperationEnding {
-  readonly definition: OperationDefinition<unknown> | undefined
+  readonly definition: OperationDefinition<unknown, string> | undefined
   readonly operation: JournaledOperation
   readonly outcome: OperationOutcome
   /** Reason of an end without failure, for example why the operation was canceled. */

@@ -20,7 +20,7 @@ const prunedAtOnce = 200
  */
 export class OperationEngine {
   readonly store: OperationStore
-  readonly #definitions: ReadonlyMap<string, OperationDefinition<unknown>>
+  readonly #definitions: ReadonlyMap<string, OperationDefinition<unknown, string>>
   readonly #scheduler: Scheduler
   readonly #runner: OperationRunner
   readonly #clock: Clock

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { retryStage, undoStage } from '../../shared/task-stages.js'
 import { planProgress, ProgressReporter } from './progress.js'
 import { Interrupted, planBackoffMs, recordedError, recordedUndoFailure } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore, StepWrite } from './operation-store.js'
@@ -39,7 +40,7 @@ interface Attempt {
 /** Runs one operation from its stored state to its outcome. */
 export class Execution {
   readonly #id: string
-  readonly #steps: readonly Step<unknown>[]
+  readonly #steps: readonly Step<unknown, string>[]
   readonly #weights: readonly number[]
   /** True if, in this version of the agent, the step at the stored index has the stored name. */
   readonly #known: boolean
@@ -49,7 +50,7 @@ export class Execution {
 
   constructor(
     private readonly parts: ExecutionParts,
-    private readonly definition: OperationDefinition<unknown>,
+    private readonly definition: OperationDefinition<unknown, string>,
     private readonly operation: JournaledOperation,
   ) {
     this.#id = operation.record.id
@@ -103,7 +104,7 @@ export class Execution {
     for (let attempt = 1; ; attempt++) {
       const error = await this.#attempt({ phase: 'run', index, repeated: repeated || attempt > 1 })
       if (!error || !this.definition.forwardOnly) return error
-      const stage = `${step.name}: failed, trying again`
+      const stage = retryStage(step.name)
       await this.#journal(() => this.parts.store.beginStep(this.#id, this.#written(index, stage), error))
       await this.parts.pause(planBackoffMs(this.parts.retry, attempt))
     }
@@ -123,7 +124,7 @@ export class Execution {
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)
       if (!step.undo) continue
-      const written = this.#written(index, `undo ${step.name}`)
+      const written = this.#written(index, undoStage(step.name))
       await this.#journal(() => this.parts.store.beginUndo(this.#id, written, error))
       const failure = await this.#undoStep(index, repeated && index === from)
       // Earlier steps are not undone, because the step whose undo failed may still use their results.
@@ -144,7 +145,7 @@ export class Execution {
   async #attempt(attempt: Attempt): Promise<OperationError | undefined> {
     const { phase, index } = attempt
     const step = this.#step(index)
-    const stage = phase === 'run' ? step.name : `undo ${step.name}`
+    const stage = phase === 'run' ? step.name : undoStage(step.name)
     const reporter = new ProgressReporter((r) => this.#report(r.progress, r.stage), {
       progress: this.#progress,
       stage,
@@ -206,7 +207,7 @@ export class Execution {
     await this.parts.persist(write)
   }
 
-  async #observe(step: Step<unknown>, phase: Parameters<StepObserver>[0]['phase']): Promise<void> {
+  async #observe(step: Step<unknown, string>, phase: Parameters<StepObserver>[0]['phase']): Promise<void> {
     const { action } = this.definition
     await this.parts.observer?.({ operationId: this.#id, action, step: step.name, phase })
   }
@@ -216,7 +217,7 @@ export class Execution {
     return { step, stepName, stage, progress: this.#progress, nowMs: this.parts.clock.now() }
   }
 
-  #step(index: number): Step<unknown> {
+  #step(index: number): Step<unknown, string> {
     const step = this.#steps[index]
     if (!step) throw new RangeError(`the operation ${this.definition.action} has no step ${index}`)
     return step

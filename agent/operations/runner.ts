@@ -16,7 +16,7 @@ import type {
 
 export interface RunnerParts {
   readonly store: OperationStore
-  readonly definitions: ReadonlyMap<string, OperationDefinition<unknown>>
+  readonly definitions: ReadonlyMap<string, OperationDefinition<unknown, string>>
   readonly scheduler: Scheduler
   readonly clock: Clock
   readonly retry: RetryPolicy

@@ -6,7 +6,7 @@ import type { Clock, OperationDefinition, OperationRecord, RetryPolicy, StepObse
 
 export interface EngineOptions {
   changes: Changes
-  definitions: readonly OperationDefinition<unknown>[]
+  definitions: readonly OperationDefinition<unknown, string>[]
   /** Maximum number of operations that run in parallel. */
   parallel: number
   log: Logger

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { TaskStage } from '../../shared/task-stages.js'
 
 /** The subject of an operation. Operations on one subject run one after another. */
 export interface SubjectRef {
@@ -16,7 +17,7 @@ export interface Subject extends SubjectRef {
 }
 
 /** Facts and functions for a step while it runs. */
-export interface StepContext<Input> {
+export interface StepContext<Input, Name extends string = TaskStage> {
   readonly operationId: string
   readonly subject: SubjectRef
   /** The operation's stored input, as plain JSON. */
@@ -29,8 +30,8 @@ export interface StepContext<Input> {
    */
   readonly signal: AbortSignal
   readonly log: Logger
-  /** Reports the progress within the step, from 0 to 1, and a text for users. */
-  report(fraction: number, stage?: string): void
+  /** Reports the progress within the step, from 0 to 1, and what the step does. */
+  report(fraction: number, stage?: Name | `${Name}: ${string}`): void
   /** Records for how long a guest was paused during its live move. */
   noteDowntime(downtimeMs: number): void
   /**
@@ -45,8 +46,8 @@ export interface StepContext<Input> {
  * One step of an operation. `run` must be safe to repeat after an interruption at any point. `undo` must be safe to
  * repeat, no matter if `run` never began, stopped at any point or finished.
  */
-export interface Step<Input> {
-  readonly name: string
+export interface Step<Input, Name extends string = TaskStage> {
+  readonly name: Name
   /** Weight in the operation's progress; default 1. */
   readonly weight?: number
   /**
@@ -54,8 +55,8 @@ export interface Step<Input> {
    * undoes the operation. Ignored for a `forwardOnly` operation.
    */
   cancelable?(input: Input): boolean
-  run(context: StepContext<Input>): Promise<void>
-  undo?(context: StepContext<Input>): Promise<void>
+  run(context: StepContext<Input, Name>): Promise<void>
+  undo?(context: StepContext<Input, Name>): Promise<void>
 }
 
 export type OperationOutcome =
@@ -72,9 +73,9 @@ export interface DefinedOperation<Input> {
 }
 
 /** Defines how the engine runs all operations of one action. */
-export interface OperationDefinition<Input> {
+export interface OperationDefinition<Input, Name extends string = TaskStage> {
   readonly action: string
-  readonly steps: readonly Step<Input>[]
+  readonly steps: readonly Step<Input, Name>[]
   /** True if the operation is never undone. A failed step is retried with back-off, even after restarts. */
   readonly forwardOnly?: boolean
   /** True if users' requests for the subject are refused until the operation has ended. If false, they are queued. */

@@ -199,7 +199,7 @@ describe('berth-agent import', () => {
         client.write(readFileSync(large).subarray(0, 20_000_000)) // the rest is never sent
         const isReceiving = async (): Promise<boolean> => {
           const { data } = await lab.send('GET', '/tasks?status=running')
-          return (data as { stage: string }[]).some(({ stage }) => /^received 16 MiB$/.test(stage))
+          return (data as { stage: string }[]).some(({ stage }) => /^receiving: 16 MiB$/.test(stage))
         }
         await waitFor(isReceiving, { what: () => `the archive arrives\n${lab.host.logTail()}` })
         expect(volumes()).to.have.length.above(before.length)

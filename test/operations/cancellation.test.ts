@@ -40,11 +40,11 @@ describe('the operation engine', () => {
 
   it('aborts the running step of a canceled operation, and undoes this step and all earlier steps', async () => {
     const done: string[] = []
-    const noted = (name: string): Step<unknown> => ({
+    const noted = (name: string): Step<unknown, string> => ({
       ...step(name, () => void done.push(name)),
       undo: async () => void done.push(`undo ${name}`),
     })
-    const long: Step<unknown> = {
+    const long: Step<unknown, string> = {
       name: 'long',
       cancelable: () => true,
       run: ({ signal }) =>
@@ -119,16 +119,16 @@ describe('the operation engine', () => {
       const settled: string[] = []
       const definitions = (undoing: (name: string, repeated: boolean) => Promise<void>) => {
         const undo =
-          (name: string): NonNullable<Step<unknown>['undo']> =>
+          (name: string): NonNullable<Step<unknown, string>['undo']> =>
           async ({ repeated }) => {
             await undoing(name, repeated)
             runs.push(`undo ${name}`)
           }
-        const noted = (name: string): Step<unknown> => ({
+        const noted = (name: string): Step<unknown, string> => ({
           ...step(name, () => void runs.push(name)),
           undo: undo(name),
         })
-        const long: Step<unknown> = {
+        const long: Step<unknown, string> = {
           name: 'long',
           cancelable: () => true,
           undo: undo('long'),

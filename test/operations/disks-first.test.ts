@@ -13,7 +13,7 @@ class Creations {
     private readonly parts: Partial<Record<'disk' | 'configure' | 'boot', (guest: string) => Promise<void>>> = {},
   ) {}
 
-  get definition(): OperationDefinition<unknown> {
+  get definition(): OperationDefinition<unknown, string> {
     return define('create', [
       this.#made('disk', (guest) => this.parts.disk?.(guest)),
       this.#made('configure', (guest) => this.parts.configure?.(guest)),
@@ -41,7 +41,7 @@ class Creations {
     return this.log.findIndex((line) => line.startsWith('boot'))
   }
 
-  #made(name: string, run: (guest: string) => Promise<void> | undefined): Step<unknown> {
+  #made(name: string, run: (guest: string) => Promise<void> | undefined): Step<unknown, string> {
     return {
       name,
       run: ({ subject }) =>

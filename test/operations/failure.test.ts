@@ -11,7 +11,7 @@ describe('failing operations', () => {
 
   it('undo their steps in reverse order from the failed step, and record why they failed', async () => {
     const seen: string[] = []
-    const part = (name: string, run: () => void = () => undefined): Step<unknown> => ({
+    const part = (name: string, run: () => void = () => undefined): Step<unknown, string> => ({
       name,
       run: async () => run(),
       undo: async () => void seen.push(name),
@@ -36,7 +36,7 @@ describe('failing operations', () => {
     ['an error with a very long message', new Error('x'.repeat(5000)), 'internal_error', `${'x'.repeat(1999)}…`],
   ] as const)
     it(`record the error if a synchronous step throws ${name}`, async () => {
-      const thrower: Step<unknown> = {
+      const thrower: Step<unknown, string> = {
         name: 'x',
         run: () => {
           throw thrown
@@ -50,7 +50,7 @@ describe('failing operations', () => {
   it('stop undoing if all attempts to undo a step fail, and report both errors', async () => {
     const seen: string[] = []
     const outcomes: OperationOutcome[] = []
-    const steps: Step<unknown>[] = [
+    const steps: Step<unknown, string>[] = [
       { name: 'first', run: async () => undefined, undo: async () => void seen.push('first') },
       { name: 'second', run: async () => fail(), undo: async () => (seen.push('second'), fail('busy')) },
     ]
@@ -65,7 +65,7 @@ describe('failing operations', () => {
 
   it('are undone even if only a later attempt to undo a step succeeds', async () => {
     const seen: boolean[] = []
-    const undo = async ({ repeated }: StepContext<unknown>): Promise<void> => {
+    const undo = async ({ repeated }: StepContext<unknown, string>): Promise<void> => {
       seen.push(repeated)
       if (seen.length < 3) fail()
     }
@@ -79,7 +79,7 @@ describe('failing operations', () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }
-    const run = async ({ repeated }: StepContext<unknown>): Promise<void> => {
+    const run = async ({ repeated }: StepContext<unknown, string>): Promise<void> => {
       repeats.push(repeated)
       if (repeats.length < 9) fail()
     }

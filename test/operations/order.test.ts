@@ -71,7 +71,7 @@ describe('the order of operations', () => {
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
     let most = 0
-    const waits: Step<unknown> = {
+    const waits: Step<unknown, string> = {
       name: 'waits',
       run: async (context) => {
         await context.yieldWhile(shared)
@@ -93,7 +93,7 @@ describe('the order of operations', () => {
   })
 
   it('lets an operation fail or be interrupted while it waits for a shared resource', async () => {
-    const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
+    const waits = (work: (context: StepContext<unknown, string>) => Promise<void>): Step<unknown, string> => ({
       name: 'waits',
       run: (context) => context.yieldWhile(work(context)),
     })

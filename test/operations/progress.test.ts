@@ -9,7 +9,7 @@ describe('the progress of operations', () => {
 
   it('shows the current step and the finished percentage', async () => {
     const gate = new Gate()
-    const steps: Step<unknown>[] = [
+    const steps: Step<unknown, string>[] = [
       { name: 'light', weight: 1, run: async () => undefined },
       {
         name: 'heavy',

@@ -18,7 +18,7 @@ describe('operations when the agent shuts down and recovers', () => {
 
   it('are interrupted without a failure or an undo, and continue in the same order after a restart', async () => {
     const seen: string[] = []
-    const steps: Step<unknown>[] = [
+    const steps: Step<unknown, string>[] = [
       { name: 'one', run: async () => void seen.push('one'), undo: async () => void seen.push('undo one') },
       {
         name: 'two',

@@ -1,3 +1,4 @@
+import type { TaskStage } from '../../../shared/task-stages.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { StepContext } from '../../operations/types.js'
 import type { BackupContext } from '../context.js'
@@ -178,7 +179,7 @@ async function takeRound(context: BackupContext, step: Move): Promise<string> {
 export async function withSender<T>(
   context: BackupContext,
   step: Move,
-  { stage, deadline = step.signal }: { readonly stage: string; readonly deadline?: AbortSignal },
+  { stage, deadline = step.signal }: { readonly stage: TaskStage; readonly deadline?: AbortSignal },
   work: (sender: DiskSender) => Promise<T>,
 ): Promise<T> {
   const { subject, input } = step

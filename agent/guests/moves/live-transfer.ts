@@ -1,3 +1,4 @@
+import type { StageText } from '../../../shared/task-stages.js'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { MemoryProgress } from '../../drivers/contract.js'
 import type { Move } from './copy-disk.js'
@@ -93,7 +94,7 @@ export class LiveTransfer {
   }
 }
 
-function describeProgress(progress: MemoryProgress): string {
+function describeProgress(progress: MemoryProgress): StageText {
   const { remainingBytes, bytesPerSec, expectedDowntimeMs, slowedPercent } = progress
   const slowed = slowedPercent > 0 ? `, guest slowed down by ${slowedPercent} %` : ''
   const rate = (bytesPerSec / mib).toFixed(1)

@@ -1,6 +1,7 @@
 import type { Task } from '../api/types.ts'
 import { hosts } from '../hosts/hosts.svelte.ts'
 import { t, texts } from '../i18n/text.svelte.ts'
+import { parseStage } from './parse-stage.ts'
 import { session } from '../session/session.svelte.ts'
 
 /** Names the action of a task, such as `create`. */
@@ -10,8 +11,10 @@ export function actionText(action: string): string {
 
 /** Describes the current step of a task. @param stage step, with an optional amount: `copying: 12 MiB, 3.1 MiB/s` */
 export function stageText(stage: string): string {
-  const [step = '', ...amount] = stage.split(': ')
-  return [texts.find(`stage.${step}`, step), ...amount].join(' · ')
+  const { step, amount, isUndo, isRetry } = parseStage(stage)
+  const name = texts.find(`stage.${step}`, step)
+  const parts = [isUndo ? t('stage.undo', { name }) : name, isRetry ? t('stage.retry') : amount]
+  return parts.filter((part) => part !== '').join(' · ')
 }
 
 /** Describes the error of a task: in English with the host's message, in other languages by the code of the error. */

@@ -35,7 +35,7 @@ export function readTrace(directory: string): string[] {
   return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n') : []
 }
 
-export function createFileDefinition(world: FileWorld): OperationDefinition<unknown> {
+export function createFileDefinition(world: FileWorld): OperationDefinition<unknown, string> {
   return {
     action: 'create',
     steps: fileSteps.map((name) => makeFileStep(world, name)),
@@ -46,10 +46,10 @@ export function createFileDefinition(world: FileWorld): OperationDefinition<unkn
   }
 }
 
-export function deleteFileDefinition(world: FileWorld): OperationDefinition<unknown> {
+export function deleteFileDefinition(world: FileWorld): OperationDefinition<unknown, string> {
   const steps = fileSteps.toReversed().map((name) => ({
     name,
-    run: (context: StepContext<unknown>) => removeFile(world, context, name),
+    run: (context: StepContext<unknown, string>) => removeFile(world, context, name),
   }))
   return {
     action: 'delete',
@@ -62,7 +62,7 @@ export function deleteFileDefinition(world: FileWorld): OperationDefinition<unkn
 }
 
 /** Makes a step that writes a temporary file and renames it. A remaining temporary file shows an interrupted step. */
-function makeFileStep(world: FileWorld, name: string): Step<unknown> {
+function makeFileStep(world: FileWorld, name: string): Step<unknown, string> {
   return {
     name,
     run: async (context) => {
@@ -76,7 +76,7 @@ function makeFileStep(world: FileWorld, name: string): Step<unknown> {
   }
 }
 
-async function removeFile(world: FileWorld, context: StepContext<unknown>, name: string): Promise<void> {
+async function removeFile(world: FileWorld, context: StepContext<unknown, string>, name: string): Promise<void> {
   const path = guestPath(world, context.subject.id)
   await rm(join(path, name), { force: true })
   await rm(join(path, `${name}.part`), { force: true })

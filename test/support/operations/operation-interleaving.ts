@@ -116,7 +116,7 @@ class Interleaving {
     return new OperationEngine({ changes: this.#changes, definitions, parallel: this.parallel, log, retry })
   }
 
-  #step(index: number): Step<unknown> {
+  #step(index: number): Step<unknown, string> {
     return {
       name: `s${index}`,
       run: (context) => {
@@ -143,11 +143,11 @@ export class Gauge {
   #running = 0
   readonly #ofGuest = new Map<string, number>()
 
-  step(name: string): Step<unknown> {
+  step(name: string): Step<unknown, string> {
     return { name, run: (context) => this.during(context, () => undefined) }
   }
 
-  async during({ subject, operationId }: StepContext<unknown>, work: () => void): Promise<void> {
+  async during({ subject, operationId }: StepContext<unknown, string>, work: () => void): Promise<void> {
     const guestUuid = subject.kind === 'guest' ? subject.id : ''
     this.#enter(guestUuid, operationId)
     try {

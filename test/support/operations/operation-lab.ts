@@ -16,7 +16,7 @@ export interface EngineLab {
   /** An agent's journal in memory. Each test gets a new one. */
   readonly changes: Changes
   /** Starts and recovers an engine on this journal. The engine is closed after the test. */
-  start(definitions: readonly OperationDefinition<unknown>[], options?: Partial<EngineOptions>): OperationEngine
+  start(definitions: readonly OperationDefinition<unknown, string>[], options?: Partial<EngineOptions>): OperationEngine
 }
 
 export function useEngines(): EngineLab {
@@ -48,7 +48,7 @@ export class Gate {
   readonly #opened = new Promise<void>((resolve) => (this.#open = resolve))
   #entered = 0
 
-  readonly step: Step<unknown> = { name: 'gate', run: () => this.pass() }
+  readonly step: Step<unknown, string> = { name: 'gate', run: () => this.pass() }
 
   pass(): Promise<void> {
     this.#entered += 1
@@ -66,13 +66,16 @@ export class Gate {
 
 export function define(
   action: string,
-  steps: readonly Step<unknown>[],
-  rest: Partial<OperationDefinition<unknown>> = {},
-): OperationDefinition<unknown> {
+  steps: readonly Step<unknown, string>[],
+  rest: Partial<OperationDefinition<unknown, string>> = {},
+): OperationDefinition<unknown, string> {
   return { action, steps, ...rest }
 }
 
-export function step(name: string, run: (context: StepContext<unknown>) => void | Promise<void>): Step<unknown> {
+export function step(
+  name: string,
+  run: (context: StepContext<unknown, string>) => void | Promise<void>,
+): Step<unknown, string> {
   return { name, run: async (context) => run(context) }
 }
 

@@ -17,7 +17,7 @@ type Phase = StepEvent['phase']
 export interface MatrixSubject {
   readonly changes: Changes
   /** The definition of the operation, as the agent would use it. */
-  readonly definition: OperationDefinition<unknown>
+  readonly definition: OperationDefinition<unknown, string>
   submit(engine: OperationEngine): OperationRecord | Promise<OperationRecord>
   /**
    * Returns the state of the host and of the journal's domain tables, read without the code under test. The result
@@ -168,13 +168,13 @@ function failAt(step: string, phase: Phase, once = false): StepObserver {
 
 /** Makes the definition of an operation in which one step runs two times in a row, or is undone two times in a row. */
 function twice(
-  definition: OperationDefinition<unknown>,
+  definition: OperationDefinition<unknown, string>,
   name: string,
   phase: 'run' | 'undo',
-): OperationDefinition<unknown> {
-  const repeat = (step: Step<unknown>): Step<unknown> => ({
+): OperationDefinition<unknown, string> {
+  const repeat = (step: Step<unknown, string>): Step<unknown, string> => ({
     ...step,
-    [phase]: async (context: StepContext<unknown>) => {
+    [phase]: async (context: StepContext<unknown, string>) => {
       await step[phase]?.(context)
       await step[phase]?.({ ...context, repeated: true })
     },
@@ -199,7 +199,7 @@ function engineOf(subject: MatrixSubject, observer?: StepObserver, definition = 
 async function runToEnd(
   subject: MatrixSubject,
   observer?: StepObserver,
-  definition?: OperationDefinition<unknown>,
+  definition?: OperationDefinition<unknown, string>,
 ): Promise<OperationRecord> {
   const engine = engineOf(subject, observer, definition)
   const { id } = await subject.submit(engine)
