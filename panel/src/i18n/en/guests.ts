@@ -148,7 +148,7 @@ export const guests = {
   'bulk.delete.will': '{{count}} will be deleted.',
   'create.title': 'New guest',
   'create.submit': 'Create',
-  'create.nameHint': 'Letters, digits, dots and hyphens. Must be unique.',
+  'create.nameHint': 'Up to 63 letters, digits, dots, hyphens and underscores. Must be unique.',
   'create.lxc': 'LXC container',
   'create.lxcText': 'Starts in a second',
   'create.kvm': 'Virtual machine',
