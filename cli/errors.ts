@@ -1,3 +1,4 @@
+import { getSystemErrorMap } from 'node:util'
 // Imports only the errors, because every command loads this module, but not every command sends requests.
 import {
   RefusedError,
@@ -6,6 +7,7 @@ import {
   UnreachableError,
   type Refusal,
 } from '../client/http/errors.js'
+import { isUnresolved } from '../client/http/plan-failure.js'
 
 /* Errors that the program reports. Comments with `@throws {CliError}` name the exit code. The codes never change. */
 
@@ -60,13 +62,25 @@ export class FilterError extends CliError {
 
 export const usageError = (message: string, hint?: string): CliError => new CliError(exitCodes.usage, message, hint)
 
+/** Returns the error for a file of this machine that cannot be read or written. */
+export function fileError(path: string, cause: unknown): CliError {
+  const { code } = cause as NodeJS.ErrnoException
+  const isMissing = code === 'ENOENT' || code === 'ENOTDIR'
+  return usageError(`${path}: ${isMissing ? 'there is no such file' : systemErrorText(cause)}`)
+}
+
+/** Returns the text of an error of the operating system, such as `permission denied`, without code and path. */
+export function systemErrorText(cause: unknown): string {
+  const { errno = 0, message } = cause as NodeJS.ErrnoException
+  return getSystemErrorMap().get(errno)?.[1] ?? message
+}
+
 /** Converts an error of the client to the error that the program reports; undefined: another kind of error. */
 export function cliErrorOf(cause: unknown): CliError | undefined {
   if (cause instanceof CliError) return cause
   if (cause instanceof RefusedError)
     return new CliError(exitCodeOf(cause.status), cause.message, hintOf(cause.status, cause.refusal))
-  if (cause instanceof UnreachableError)
-    return new CliError(exitCodes.unreachable, cause.message, unreachableHint(cause.code))
+  if (cause instanceof UnreachableError) return unreachableError(cause)
   if (cause instanceof UnexpectedAnswerError)
     return new CliError(
       exitCodes.failed,
@@ -107,8 +121,14 @@ function hintOf(status: number, { code, taskId }: Refusal): string | undefined {
 
 const certificateCodes = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)/
 
-function unreachableHint(code: string): string {
-  return certificateCodes.test(code)
-    ? 'trust a certificate of your own with: berth login URL --ca-file FILE'
-    : 'check that the gateway runs and that the URL is right: berth context list'
+function unreachableError({ code, message }: UnreachableError): CliError {
+  const text = isUnresolved(code) ? `${message}: check the URL of the context` : message
+  return new CliError(exitCodes.unreachable, text, unreachableHint(code))
+}
+
+function unreachableHint(code: string): string | undefined {
+  if (certificateCodes.test(code)) return 'trust a certificate of your own with: berth login URL --ca-file FILE'
+  if (isUnresolved(code)) return 'list the contexts: berth context list'
+  if (/EPROTO|_SSL_/.test(code)) return undefined // the message contains the next step
+  return 'check that the gateway runs and that the URL is right: berth context list'
 }

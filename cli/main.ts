@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { version } from '../shared/version.js'
 import { exitCodes, type ExitCode } from './errors.js'
-import { processSurroundings } from './process.js'
+import { finalCode, processSurroundings } from './process.js'
 
 /* Answers `--version` and completions without the rest of the program, because loading it takes most of the time. */
 
@@ -20,7 +20,7 @@ async function run(words: readonly string[]): Promise<ExitCode> {
   return runCommand(words, surroundings)
 }
 
-/** Waits until the reader has taken the output. A pipe takes only 64 KiB at once. */
+/** Waits until the reader has taken the output, or is gone. A pipe takes only 64 KiB at once. */
 const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => {
     stream.write('', () => resolve())
@@ -30,7 +30,7 @@ async function main(): Promise<never> {
   const code = await run(process.argv.slice(2))
   await written(process.stdout)
   await written(process.stderr)
-  process.exit(code)
+  process.exit(finalCode(code))
 }
 
 // The program can be bundled into one file of CommonJS. Such files have no top-level await.

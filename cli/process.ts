@@ -1,16 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { exitCodes, usageError } from './errors.js'
+import { exitCodes, fileError, systemErrorText, type ExitCode } from './errors.js'
 import type { Surroundings } from './surroundings.js'
 
 /* This module gives the program access to its process: environment, terminal, output and files. */
 
-/** Returns the surroundings of this process. Ends the process when nobody reads its output, as with `| head`. */
+/** Returns the surroundings of this process. Lost output does not end it, because its exit code reports its work. */
 export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {
   const show = displayFor(env)
-  process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
-    process.exit(cause.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed)
-  })
+  process.stdout.on('error', loseOutput)
+  process.stderr.on('error', () => undefined)
   return {
     env,
     home: homedir(),
@@ -19,9 +18,34 @@ export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {
     hasProgress: process.stderr.isTTY,
     writeOut: (text) => void process.stdout.write(typeof text === 'string' ? show(text) : text),
     writeError: (text) => void process.stderr.write(show(text)),
+    endWithReader,
     nowMs: () => Date.now(),
     readFile: readOnce,
   }
+}
+
+let lostOutput: NodeJS.ErrnoException | undefined
+let endsWithReader = false
+
+function loseOutput(cause: NodeJS.ErrnoException): void {
+  const isFirst = lostOutput === undefined
+  lostOutput ??= cause
+  if (isFirst && endsWithReader) process.exit(finalCode(exitCodes.ok))
+}
+
+function endWithReader(): void {
+  endsWithReader = true
+  if (lostOutput) process.exit(finalCode(exitCodes.ok))
+}
+
+/**
+ * Returns the exit code of a command that has ended. It succeeds if its reader needs no more output, as with `| head`. It
+ * fails if its output could not be written for another reason.
+ */
+export function finalCode(code: ExitCode): ExitCode {
+  if (code !== exitCodes.ok || lostOutput === undefined || lostOutput.code === 'EPIPE') return code
+  process.stderr.write(`berth: the output cannot be written: ${systemErrorText(lostOutput)}\n`)
+  return exitCodes.failed
 }
 
 /** Replaces “…”, the only non-ASCII character of the program's own texts, if the locale's encoding is not UTF-8. */
@@ -42,6 +66,6 @@ function readText(path: string): string {
   try {
     return readFileSync(path === '-' ? 0 : path, 'utf8')
   } catch (cause) {
-    throw usageError(`${path}: ${(cause as Error).message}`)
+    throw fileError(path, cause)
   }
 }

@@ -22,9 +22,9 @@ function report(cause: unknown, surroundings: Surroundings): ExitCode {
   const error = cliErrorOf(cause)
   const { message } = error ?? (cause as Error)
   const red = useColor(surroundings) ? ['\u001b[31m', '\u001b[0m'] : ['', '']
-  const lines = message.split('\n').map(printable)
-  process.stderr.write(`${red[0]}berth: ${lines.join('\nberth: ')}${red[1]}\n`)
-  if (error?.hint !== undefined) process.stderr.write(`${error.hint.split('\n').map(printable).join('\n')}\n`)
+  const lines = message.trimEnd().split('\n').map(printable)
+  surroundings.writeError(`${red[0]}berth: ${lines.join('\nberth: ')}${red[1]}\n`)
+  if (error?.hint !== undefined) surroundings.writeError(`${error.hint.split('\n').map(printable).join('\n')}\n`)
   return error?.exitCode ?? exitCodes.failed
 }
 

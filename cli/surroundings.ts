@@ -10,6 +10,8 @@ export interface Surroundings {
   readonly hasProgress: boolean
   readonly writeOut: (text: string | Uint8Array) => void
   readonly writeError: (text: string) => void
+  /** Ends the process as soon as nobody reads its output. For commands that otherwise run until they are interrupted. */
+  readonly endWithReader: () => void
   nowMs(): number
   /** Reads a file; `-` is the standard input. @throws {CliError} `usage` */
   readonly readFile: (path: string) => string

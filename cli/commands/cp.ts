@@ -7,7 +7,7 @@ import { packFiles } from '../copy/pack.js'
 import { planCopy, splitRemote, type CopyPlan } from '../copy/plan-places.js'
 import { CopyProgress } from '../copy/progress.js'
 import { Unpacker } from '../copy/unpack.js'
-import { CliError, exitCodes, usageError } from '../errors.js'
+import { CliError, exitCodes, fileError, usageError } from '../errors.js'
 import { readGuest } from '../names/guest.js'
 import { printable } from '../output/width.js'
 import { openSession, type GlobalOptions, type Session } from '../session.js'
@@ -63,7 +63,7 @@ export async function runCopy({ source, target, isRecursive, options, surroundin
 async function upload(copy: Copy): Promise<void> {
   const { local, remote, isRecursive, session, uuid, progress, signal, onSkip, errors } = copy
   const found = await findLocal(local)
-  if (!found) throw usageError(`${local}: no such file or directory`)
+  if (!found) throw usageError(`${local}: there is no such file or directory`)
   if (found.isDirectory() && !isRecursive) throw usageError(`${local} is a directory`, 'copy directories with -r')
   let answer = (_isDirectory: boolean): void => undefined
   const isDirectory = new Promise<boolean>((done) => (answer = done))
@@ -118,7 +118,7 @@ async function findTarget(local: string, name: string): Promise<string> {
   if ((await findLocal(local))?.isDirectory()) return join(local, name)
   const parent = local.endsWith('/') ? local : dirname(resolve(local))
   if ((await findLocal(parent))?.isDirectory()) return resolve(local)
-  throw usageError(`${parent}: no such directory`)
+  throw usageError(`${parent}: there is no such directory`)
 }
 
 async function findLocal(path: string) {
@@ -126,6 +126,6 @@ async function findLocal(path: string) {
     return await stat(path)
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw usageError(`${path}: ${(cause as Error).message}`)
+    throw fileError(path, cause)
   }
 }

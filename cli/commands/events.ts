@@ -18,6 +18,7 @@ export async function runEvents({ follow = false, kinds, options, surroundings }
   if (form !== 'table' && form !== 'json') throw usageError(`-o: ${form} must be table or json for events`)
   if (options.jq !== undefined)
     throw usageError('--jq: not possible for events', 'use: berth events -f -o json | jq FILTER')
+  surroundings.endWithReader()
   const { client } = await openSession(surroundings, options)
   const wanted = kinds === undefined ? {} : { kinds: kinds.split(',') }
   for await (const event of client.events({ ...wanted, reconnect: follow }))

@@ -1,6 +1,6 @@
 import { RefusedError, type Connection } from '../../client/index.js'
 import { configFile, readContexts } from '../contexts/config-file.js'
-import { getContext } from '../contexts/connection.js'
+import { checkKey, getContext } from '../contexts/connection.js'
 import { usageError } from '../errors.js'
 import { openClient, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -12,7 +12,7 @@ export async function logOut({ context }: GlobalOptions, surroundings: Surroundi
   const contexts = await readContexts(configFile(env, home))
   const name = context ?? (env['BERTH_CONTEXT'] || contexts.current)
   if (name === '') throw usageError('no context is chosen', 'list the contexts: berth context list')
-  const isDeleted = await deleteKey(getContext(contexts, name), surroundings)
+  const isDeleted = await deleteKey(checkKey(getContext(contexts, name), `context ${name}`), surroundings)
   await removeContext(name, surroundings)
   const key = isDeleted ? 'its API key was deleted' : 'its API key still exists'
   writeOut(`Logged out. The context ${name} was removed, and ${key}.\n`)

@@ -23,6 +23,7 @@ export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun
   if (tools.length === 0)
     throw usageError('the API key may use none of these operations', 'check --only and the scopes')
   const { serveTools } = await import('../mcp/server.js')
+  surroundings.endWithReader()
   await serveTools(tools, session)
 }
 

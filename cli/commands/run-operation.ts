@@ -134,6 +134,7 @@ async function runDownload({ client, operation, request, surroundings }: StreamR
 async function runStream({ client, operation, request, surroundings }: StreamRun): Promise<void> {
   if (operation.answer === 'picture' && surroundings.width !== undefined)
     throw usageError('the result is a picture', `write it to a file: berth ${operation.example} > FILE`)
+  surroundings.endWithReader()
   const { parts } = await client.open(definedParts(request))
   for await (const part of parts) surroundings.writeOut(part)
 }

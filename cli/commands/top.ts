@@ -25,6 +25,7 @@ export async function runTop({ options, surroundings }: TopRun): Promise<void> {
   }
   if (surroundings.width === undefined || !process.stdin.isTTY)
     return surroundings.writeOut(planTables(first, surroundings.width))
+  surroundings.endWithReader()
   await withFullScreen((screen) => new LiveUsage(client, screen, first).run())
 }
 

@@ -33,6 +33,7 @@ export async function runVnc({ guest: text, port, options, surroundings }: VncRu
     )
   })
   await listen(server, number)
+  surroundings.endWithReader()
   const { port: used } = server.address() as AddressInfo
   surroundings.writeOut(`${localAddress}:${used}\n`)
   surroundings.writeError(`Connect a VNC viewer to this address to see ${guest.name}. Ctrl-C ends it.\n`)

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeFileAtomic } from '../../shared/files.js'
 import type { Connection } from '../../client/index.js'
-import { CliError, exitCodes, usageError } from '../errors.js'
+import { CliError, exitCodes, fileError, usageError } from '../errors.js'
 
 /* The file with the contexts: the gateways that the user has logged in to. */
 
@@ -46,7 +46,7 @@ function readOwnFile(path: string): string | undefined {
     return readFileSync(path, 'utf8')
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw cause instanceof CliError ? cause : usageError(`${path}: ${(cause as Error).message}`)
+    throw cause instanceof CliError ? cause : fileError(path, cause)
   }
 }
 

@@ -20,12 +20,12 @@ export async function findConnection(surroundings: Surroundings, named: string |
   const { env, home } = surroundings
   const url = env['BERTH_URL']
   const key = env['BERTH_KEY']
-  if (named === undefined && url) return { url: parseUrl(url), key: requireKey(key) }
+  if (named === undefined && url) return checkKey({ url: parseUrl(url), key: requireKey(key) }, 'BERTH_KEY')
   const contexts = await readContexts(configFile(env, home))
   const name = named ?? (env['BERTH_CONTEXT'] || contexts.current)
   const found = name === '' ? await findLocal(surroundings) : getContext(contexts, name)
-  if (named === undefined && key) return { ...(found ?? { url: defaultLocalUrl }), key }
-  if (found) return found
+  if (named === undefined && key) return checkKey({ ...(found ?? { url: defaultLocalUrl }), key }, 'BERTH_KEY')
+  if (found) return checkKey(found, name === '' ? adminKeyFile : `context ${name}`)
   throw new CliError(exitCodes.notAllowed, 'not logged in', 'log in to a gateway: berth login URL')
 }
 
@@ -33,6 +33,19 @@ export async function findConnection(surroundings: Surroundings, named: string |
 function requireKey(key: string | undefined): string {
   if (key) return key
   throw usageError('BERTH_URL is set without BERTH_KEY', 'set both, or use a context')
+}
+
+/**
+ * Returns the connection if a request can contain its key.
+ * @param source where the key comes from, for the error message
+ * @throws {CliError} `usage`
+ */
+export function checkKey<C extends Connection>(connection: C, source: string): C {
+  if (/^[\x20-\x7e]*$/.test(connection.key)) return connection
+  throw usageError(
+    `${source}: the API key contains a line break or another character that is not allowed`,
+    source.startsWith('context ') ? 'log in again: berth login URL' : `correct the key in ${source}`,
+  )
 }
 
 export function getContext({ contexts }: Contexts, name: string): Connection {

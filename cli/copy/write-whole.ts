@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { usageError } from '../errors.js'
+import { fileError, usageError } from '../errors.js'
 import type { CopyProgress } from './progress.js'
 
 /**
@@ -15,8 +16,8 @@ export async function writeFileWhole(
   progress: Pick<CopyProgress, 'add' | 'end'>,
 ): Promise<void> {
   const temporary = `${path}.${randomBytes(4).toString('hex')}.part`
-  const handle = await open(temporary, 'wx', 0o600).catch((cause: Error) => {
-    throw usageError(`${path}: ${cause.message}`)
+  const handle = await open(temporary, 'wx', 0o600).catch((cause: NodeJS.ErrnoException) => {
+    throw cause.code === 'ENOENT' ? usageError(`${dirname(path)}: there is no such directory`) : fileError(path, cause)
   })
   try {
     for await (const part of parts) {

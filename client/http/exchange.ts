@@ -1,6 +1,7 @@
 import type { ClientRequest as SentRequest, IncomingMessage } from 'node:http'
 import type { ClientRequest, Connection, OpenAnswer } from './connection.js'
 import { UnreachableError } from './errors.js'
+import { describeFailure } from './plan-failure.js'
 
 /** Time limits of a request in ms. */
 export interface TimeLimits {
@@ -138,6 +139,5 @@ async function nextPart(
 
 function unreachable(url: string, cause: NodeJS.ErrnoException, wasSent: boolean): UnreachableError {
   if (cause instanceof UnreachableError) return cause
-  const reason = cause.code === 'ECONNREFUSED' ? 'the connection was refused' : cause.message
-  return new UnreachableError(`cannot reach ${url}: ${reason}`, cause.code ?? '', wasSent)
+  return new UnreachableError(describeFailure(url, cause), cause.code ?? '', wasSent)
 }

@@ -1,0 +1,150 @@
+import { expect } from 'chai'
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { startBerth, type ExitResult } from '../support/cli/berth.js'
+import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
+import { waitFor } from '../support/wait.js'
+
+/** Mistakes of users and problems of the machine on which the command line runs. */
+describe('the command line after a mistake', () => {
+  let gateway: TestGateway
+  let home: string
+  let env: Record<string, string>
+  before(async () => {
+    gateway = await startTestGateway()
+    home = await mkdtemp(join(tmpdir(), 'btest-cli-'))
+    env = { HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+  })
+  after(async () => {
+    await gateway.close()
+    await rm(home, { recursive: true, force: true })
+  })
+
+  const berth = (args: readonly string[], more: Record<string, string> = {}): Promise<ExitResult> =>
+    startBerth(args, { ...env, ...more }).ended
+
+  describe('in the connection', () => {
+    const notAllowed = 'the API key contains a line break or another character that is not allowed'
+
+    for (const key of ['berth\nkey', 'berth\u0001', 'bérth', '钥匙'])
+      it(`names the source of the key ${JSON.stringify(key)}`, async () => {
+        const { code, out, err } = await berth(['host', 'list'], { BERTH_KEY: key })
+        expect([code, out, err]).to.deep.equal([
+          2,
+          '',
+          `berth: BERTH_KEY: ${notAllowed}\ncorrect the key in BERTH_KEY\n`,
+        ])
+      })
+
+    it('names the context whose key is damaged, and can remove this context', async () => {
+      const path = join(home, 'config.yaml')
+      const damaged = JSON.stringify({ current: 'lab', contexts: { lab: { url: gateway.url, key: 'a\nb' } } })
+      await writeFile(path, damaged, { mode: 0o600 })
+      const settings = { BERTH_CONFIG: path, BERTH_URL: '', BERTH_KEY: '' }
+      for (const command of [['host', 'list'], ['logout']]) {
+        const { code, err } = await berth(command, settings)
+        expect([code, err]).to.deep.equal([2, `berth: context lab: ${notAllowed}\nlog in again: berth login URL\n`])
+      }
+      expect((await berth(['context', 'remove', 'lab'], settings)).code).to.equal(0)
+    })
+
+    it('suggests http:// if the gateway does not use TLS', async () => {
+      const url = gateway.url.replace('http:', 'https:')
+      const { code, err } = await berth(['host', 'list'], { BERTH_URL: url })
+      expect([code, err]).to.deep.equal([6, `berth: ${url} does not use TLS: try ${gateway.url}\n`])
+    })
+
+    it('names a host name that cannot be resolved', async () => {
+      const { code, err } = await berth(['host', 'list'], { BERTH_URL: 'http://panel.invalid:8080' })
+      const message = 'berth: the name panel.invalid cannot be resolved: check the URL of the context'
+      expect([code, err]).to.deep.equal([6, `${message}\nlist the contexts: berth context list\n`])
+    })
+  })
+
+  it('reports a missing file once and without an error code of the system', async () => {
+    const file = join(home, 'missing')
+    for (const args of [
+      ['apply', '-f', file],
+      ['guest', 'import', file],
+      ['guest', 'import', join(home, 'missing/file')],
+      ['guest', 'create', 'web1', '--image', 'debian-12', '--ssh-public-key', `@${file}`],
+      ['guest', 'create', '--data', `@${file}`],
+      ['api', 'POST', '/containers', '--data', `@${file}`],
+      ['login', gateway.url, '--key-file', file],
+    ]) {
+      const { code, out, err } = await berth(args)
+      expect([code, out, err.replaceAll('/file:', ':')], args.join(' ')).to.deep.equal([
+        2,
+        '',
+        `berth: ${file}: there is no such file\n`,
+      ])
+    }
+  })
+
+  it('says why another file cannot be read or written', async () => {
+    const directory = join(home, 'directory')
+    await mkdir(directory)
+    const imported = await berth(['guest', 'import', directory])
+    expect([imported.code, imported.err]).to.deep.equal([2, `berth: ${directory}: is a directory\n`])
+    const applied = await berth(['apply', '-f', directory])
+    expect([applied.code, applied.err]).to.deep.equal([2, `berth: ${directory}: illegal operation on a directory\n`])
+  })
+
+  describe('in its output', () => {
+    /** Runs the command line in a shell. @returns its exit code and the other output */
+    async function run(args: string, rest: string): Promise<[number, string]> {
+      const script = `"${process.execPath}" dist/cli/main.js ${args} ${rest}; echo " $?"`
+      const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { env: { ...process.env, ...env } })
+      return [Number(stdout.trim().split(' ').at(-1)), stderr]
+    }
+
+    /** Runs the command line with outputs that nobody reads. */
+    async function unread(args: string[], ...outputs: ('stdout' | 'stderr')[]): Promise<number | null> {
+      const { child, ended } = startBerth(args, env)
+      for (const output of outputs) child[output]!.destroy()
+      return (await ended).code
+    }
+
+    it('keeps the exit code of a failure if errors cannot be written', async () => {
+      expect((await run('guest get nothing', '2>/dev/full'))[0]).to.equal(3)
+      expect(await unread(['guest', 'get', 'nothing'], 'stderr')).to.equal(3)
+      expect(await unread(['guest', 'get', 'nothing'], 'stdout', 'stderr')).to.equal(3)
+      expect((await run('guest get', '2>/dev/full'))[0]).to.equal(2)
+    })
+
+    it('keeps the exit code of a result if the result cannot be written', async () => {
+      const file = join(home, 'fleet.yaml')
+      await writeFile(file, 'api_keys:\n  - name: cli-never-created\n    scopes: [host:read]\n')
+      const args = ['apply', '-f', file, '--dry-run']
+      expect((await berth(args)).code).to.equal(5)
+      expect((await run(args.join(' '), '>/dev/full'))[0]).to.equal(5)
+      expect(await unread(args, 'stdout')).to.equal(5)
+    })
+
+    it('fails with the reason if a successful result cannot be written, but not if nobody reads it', async () => {
+      for (const args of ['host list', '--version']) {
+        const failed = await run(args, '>/dev/full')
+        expect(failed, args).to.deep.equal([1, 'berth: the output cannot be written: no space left on device\n'])
+      }
+      expect((await run('host list', '>/dev/full 2>/dev/full'))[0]).to.equal(1)
+      expect(await unread(['host', 'list'], 'stdout', 'stderr')).to.equal(0)
+    })
+
+    it('ends a command without an end when nobody reads its output', async () => {
+      const { child, ended, err } = startBerth(['events', '-f'], env)
+      child.stdout!.destroy()
+      let added = 0
+      await waitFor(
+        async () => {
+          await gateway.request('POST', '/hosts', { body: { name: `cli-event-${added++}` } })
+          return child.exitCode !== null
+        },
+        { intervalMs: 200, what: () => `the end of the command: ${err()}` },
+      )
+      expect((await ended).code).to.equal(0)
+    })
+  })
+})
