@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net'
 import { BerthClient } from '../berth-client.js'
 import { UnexpectedAnswerError, UnreachableError } from './errors.js'
-import { exchange } from './exchange.js'
+import { defaultLimits, exchange } from './exchange.js'
 
 const request = { method: 'GET', path: '/hosts' }
 /** Time limit in ms of steps that must not time out in a test. */
@@ -37,24 +37,53 @@ describe('a server that does not answer as it should', () => {
 
   it('is unreachable if it does not finish the connection, and the error states that the request was not sent', async () => {
     const url = await listen(createTcpServer(), 'https')
-    const limits = { connectMs: 50, answerMs: longMs }
+    const limits = { connectMs: 50, answerMs: longMs, uploadMs: longMs }
     const error = await failureOf(exchange({ url, key: '' }, request, { idempotencyKey: '', limits }))
     expect(error).to.be.instanceOf(UnreachableError).and.to.include({ wasSent: false })
   })
 
   it('is unreachable if it sends no answer, and the error states that the request was sent', async () => {
     const url = await serve(() => undefined)
-    const limits = { connectMs: longMs, answerMs: 50 }
+    const limits = { connectMs: longMs, answerMs: 50, uploadMs: longMs }
     const error = await failureOf(exchange({ url, key: '' }, request, { idempotencyKey: '', limits }))
     expect(error).to.be.instanceOf(UnreachableError).and.to.include({ wasSent: true })
   })
 
   it('is unreachable if its answer stalls', async () => {
     const url = await serve((_, response) => void response.write('{"data":'))
-    const limits = { connectMs: longMs, answerMs: longMs }
+    const limits = { connectMs: longMs, answerMs: longMs, uploadMs: longMs }
     const { parts } = await exchange({ url, key: '' }, request, { idempotencyKey: '', limits, maxSilenceMs: 50 })
     const error = await failureOf(readToEnd(parts))
     expect(error).to.be.instanceOf(UnreachableError).and.to.include({ wasSent: true })
+  })
+
+  describe('during an upload', () => {
+    /** More bytes than the buffers of the connection take. */
+    const bytes = 32 * 1024 * 1024
+    const upload = { type: 'application/octet-stream', bytes, parts: [Buffer.alloc(bytes)] as never }
+    const uploading = { method: 'POST', path: '/containers/import', upload }
+
+    it('may read nothing for longer than it may delay other answers', async () => {
+      const url = await serve((received, response) => {
+        received.pause()
+        // Other requests fail after 1 ms without traffic. These timers end in the order of their times.
+        setTimeout(() => received.resume().once('end', () => response.end('{}')), 500)
+      })
+      const limits = { connectMs: longMs, answerMs: 1, uploadMs: longMs }
+      const { status } = await exchange({ url, key: '' }, uploading, { idempotencyKey: '', limits })
+      expect(status).to.equal(200)
+    })
+
+    it('is unreachable if it reads nothing for too long', async () => {
+      const url = await serve((received) => void received.pause())
+      const limits = { connectMs: longMs, answerMs: longMs, uploadMs: 50 }
+      const error = await failureOf(exchange({ url, key: '' }, uploading, { idempotencyKey: '', limits }))
+      expect(error).to.be.instanceOf(UnreachableError).and.to.include({ wasSent: true })
+    })
+
+    it('may read nothing for 40 minutes, while the host waits for other work and unpacks', () => {
+      expect(defaultLimits.uploadMs).to.be.above(40 * 60_000)
+    })
   })
 
   it('is no longer read as soon as its answer exceeds the limit, whatever the status of the answer', async () => {

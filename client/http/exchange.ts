@@ -9,9 +9,12 @@ export interface TimeLimits {
   readonly connectMs: number
   /** Time until the gateway sends something. It answers some requests only after two minutes. */
   readonly answerMs: number
+  /** Like `answerMs`, for uploads: longest time without traffic, until the gateway sends something. */
+  readonly uploadMs: number
 }
 
-const defaultLimits: TimeLimits = { connectMs: 30_000, answerMs: 150_000 }
+/** A host can begin to receive an upload after 10 minutes, and can then unpack for 30 minutes until it reads more. */
+export const defaultLimits: TimeLimits = { connectMs: 30_000, answerMs: 150_000, uploadMs: 45 * 60_000 }
 
 export interface ExchangeOptions {
   readonly idempotencyKey: string
@@ -45,7 +48,7 @@ export function exchange(
       sent.setTimeout(maxSilenceMs)
       resolve(openAnswer(response, url, signal))
     })
-    const connected = limitSilence(sent, url, limits)
+    const connected = limitSilence(sent, url, upload ? { ...limits, answerMs: limits.uploadMs } : limits)
     sent.once('error', (cause: NodeJS.ErrnoException) =>
       reject(signal?.aborted ? (signal.reason as Error) : unreachable(url, cause, connected())),
     )
@@ -82,7 +85,11 @@ function targetOf(url: string, { path, query = {} }: ClientRequest): URL {
  * Ends a request whose connection or answer takes too long.
  * @returns a function that says whether a connection was established; if not, the request was not sent
  */
-function limitSilence(sent: SentRequest, url: string, { connectMs, answerMs }: TimeLimits): () => boolean {
+function limitSilence(
+  sent: SentRequest,
+  url: string,
+  { connectMs, answerMs }: Omit<TimeLimits, 'uploadMs'>,
+): () => boolean {
   let isConnected = false
   const expire = (): void => void sent.destroy(new UnreachableError(`${url} does not answer`, '', isConnected))
   const timer = setTimeout(expire, connectMs)

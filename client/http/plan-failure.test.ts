@@ -31,10 +31,10 @@ describe('the message about a gateway that cannot be reached', () => {
       'the name panel.invalid cannot be resolved',
     ],
     [
-      'http://panel.invalid',
+      'http://other.invalid',
       'EAI_AGAIN',
-      'getaddrinfo EAI_AGAIN panel.invalid',
-      'the name panel.invalid cannot be resolved',
+      'getaddrinfo EAI_AGAIN other.invalid',
+      'the name other.invalid cannot be resolved',
     ],
     [
       'http://127.0.0.1:1',
