@@ -35,6 +35,7 @@ export default tseslint.config(
       '**/*.test.ts',
       'cli/commands/ssh.ts',
       'cli/login/open-browser.ts',
+      'cli/output/reader.ts',
       'cli/output/jq.ts',
       'agent/host/process/process.ts',
       'agent/host/process/launcher.ts',

@@ -25,17 +25,22 @@ export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {
 }
 
 let lostOutput: NodeJS.ErrnoException | undefined
-let endsWithReader = false
+/** Text that is printed when the process ends with its reader. Undefined: it does not end then. */
+let farewell: string | undefined
 
 function loseOutput(cause: NodeJS.ErrnoException): void {
-  const isFirst = lostOutput === undefined
   lostOutput ??= cause
-  if (isFirst && endsWithReader) process.exit(finalCode(exitCodes.ok))
+  if (farewell !== undefined) endAfterLoss(farewell)
 }
 
-function endWithReader(): void {
-  endsWithReader = true
-  if (lostOutput) process.exit(finalCode(exitCodes.ok))
+function endWithReader(text = ''): void {
+  farewell = text
+  if (lostOutput) endAfterLoss(text)
+}
+
+function endAfterLoss(text: string): never {
+  process.stderr.write(text)
+  process.exit(finalCode(exitCodes.ok))
 }
 
 /**

@@ -10,8 +10,11 @@ export interface Surroundings {
   readonly hasProgress: boolean
   readonly writeOut: (text: string | Uint8Array) => void
   readonly writeError: (text: string) => void
-  /** Ends the process as soon as nobody reads its output. For commands that otherwise run until they are interrupted. */
-  readonly endWithReader: () => void
+  /**
+   * From now on, ends the process when its output has lost its reader. For commands that otherwise run for long.
+   * @param text printed to the standard error before the process ends
+   */
+  readonly endWithReader: (text?: string) => void
   nowMs(): number
   /** Reads a file; `-` is the standard input. @throws {CliError} `usage` */
   readonly readFile: (path: string) => string

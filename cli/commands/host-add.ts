@@ -2,6 +2,7 @@ import { pollUntilEnd, RefusedError, type BerthClient } from '../../client/index
 import { CliError, exitCodes, usageError } from '../errors.js'
 import {
   commandNotes,
+  hasExpired,
   installNews,
   installProgress,
   installStepOf,
@@ -9,6 +10,7 @@ import {
   type NewHost,
 } from '../hosts/plan-install.js'
 import { formatResult, type OutputOptions } from '../output/print.js'
+import { watchReader } from '../output/reader.js'
 import { printable } from '../output/width.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -36,7 +38,7 @@ interface Installation {
   readonly name: string
   /** The host before this attempt; undefined: the attempt is already in progress. */
   readonly earlier: NewHost | undefined
-  /** Time in ms for which the command is valid; Infinity: not known. */
+  /** Time in ms for which the command is valid, for gateways that do not report it; Infinity: not known. */
   readonly validMs: number
   /** Prints the command, or the present state. */
   readonly print: () => void
@@ -58,10 +60,13 @@ export async function runHostAdd(run: HostAddRun): Promise<void> {
   if (!options.wait) surroundings.writeError(`${followHint(name)}\n`)
   if (!isWaiting) return
   const waiting = { timeoutMs, surroundings, isQuiet: output.isQuiet }
+  const reader = watchReader()
   await waitWithProgress(waiting, followHint(name), (following) => {
+    surroundings.endWithReader(`${unreadText(name)}\n`)
     print() // after the wait has begun, so that Ctrl-C never ends the program without its hint
-    return follow(installation, following)
-  })
+    const unread = reader.gone.then(() => following.report(unreadText(name)))
+    return Promise.race([follow(installation, following), unread])
+  }).finally(() => reader.release())
 }
 
 async function findHost({ host, settings, options, surroundings }: HostAddRun): Promise<Installation> {
@@ -144,7 +149,7 @@ async function follow(installation: Installation, options: FollowOptions): Promi
   }
   const isEnded = (now: NewHost): boolean => {
     const step = installStepOf(now, earlier)
-    return step === 'online' || step === 'failed' || (step === 'command' && options.nowMs() > endMs)
+    return step === 'online' || step === 'failed' || hasExpired(now, step, options.nowMs() > endMs)
   }
   const { timeoutMs = Infinity } = options
   const timedOut = (): CliError =>
@@ -167,13 +172,15 @@ function failureOf({ name, install }: NewHost, step: string): CliError | undefin
     )
   return new CliError(
     exitCodes.unreachable,
-    `the command for host ${name} has expired: nobody has run it`,
+    `the command for host ${name} expired before the host joined`,
     `create another command: ${tokenCommand(name)}; then follow it with: ${followCommand(name)}`,
   )
 }
 
 const followCommand = (name: string): string => `berth host add ${name} --follow`
 const tokenCommand = (name: string): string => `berth host create-join-token ${name}`
+
+const unreadText = (name: string): string => `no longer waiting, because nobody reads the output; ${followHint(name)}`
 
 const followHint = (name: string): string =>
   `the installation continues; follow it with: ${followCommand(name)}; remove the host with: berth host delete ${name}`

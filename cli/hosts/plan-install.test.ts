@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { commandNotes, installNews, installProgress, installStepOf, type NewHost } from './plan-install.js'
+import { commandNotes, hasExpired, installNews, installProgress, installStepOf, type NewHost } from './plan-install.js'
 
 const at = '2026-11-28 12:00:00'
 const host = (status: string, step?: string, message = ''): NewHost => ({
@@ -20,6 +20,22 @@ describe('the installation of a host on the command line', () => {
     ['after a failure', host('pending', 'failed', 'no space'), undefined, 'failed'],
   ] as const)
     it(`is at the step “${step}” ${name}`, () => expect(installStepOf(now, earlier)).to.equal(step))
+
+  for (const [name, status, step, isOver, expected] of [
+    ['is valid', 'valid', 'command', true, false],
+    ['was used', 'none', 'command', true, false],
+    ['has expired before it was run', 'expired', 'command', false, true],
+    ['has expired while the host was joining', 'expired', 'joining', false, true],
+    ['was replaced and expired after the host had joined', 'expired', 'waiting', true, false],
+    ['has expired after a failure', 'expired', 'failed', false, false],
+    ['is possibly valid, which an older gateway does not say', undefined, 'command', false, false],
+    ['is too old for an older gateway', undefined, 'command', true, true],
+    ['was run on the host of an older gateway', undefined, 'checking', true, false],
+  ] as const)
+    it(`${expected ? 'has expired' : 'has not expired'} if its command ${name}`, () => {
+      const now = { ...host('pending'), ...(status !== undefined && { join_token_status: status }) }
+      expect(hasExpired(now, step, isOver)).to.equal(expected)
+    })
 
   it('has a line of progress with the details that the host reports', () => {
     expect(installProgress('command', host('pending'))).to.equal(

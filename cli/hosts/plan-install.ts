@@ -5,6 +5,8 @@ export interface NewHost {
   readonly id: string
   readonly name: string
   readonly status: string
+  /** `none`, `valid` or `expired`. Missing if the gateway has an older version. */
+  readonly join_token_status?: string
   /** Last reported step; null: the host has not reported anything. */
   readonly install: { readonly step: string; readonly message: string; readonly at: string } | null
 }
@@ -36,6 +38,18 @@ export function installStepOf({ status, install }: NewHost, earlier?: NewHost): 
   if (status === 'online') return 'online'
   if (install && JSON.stringify(install) !== JSON.stringify(earlier?.install)) return install.step
   return status === 'offline' && earlier?.status !== 'offline' ? 'waiting' : 'command'
+}
+
+/** Steps in which the host still needs a valid token. */
+const beforeJoin = new Set(['command', 'checking', 'installing', 'joining'])
+
+/**
+ * True if the command has expired, so that the host can no longer join with it.
+ * @param step the present step
+ * @param isOver true if the command has probably expired, for gateways that do not report it
+ */
+export function hasExpired({ join_token_status: status }: NewHost, step: string, isOver: boolean): boolean {
+  return status === undefined ? isOver && step === 'command' : status === 'expired' && beforeJoin.has(step)
 }
 
 /** Returns one line with the present step. */

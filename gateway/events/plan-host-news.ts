@@ -37,6 +37,7 @@ function viewOf({ id, name, online }: HostPosition): HostView {
     name,
     address: '',
     install: undefined,
+    joinToken: 'none',
     upgrade: undefined,
     state: online ? 'online' : 'offline',
     draining: false,

@@ -58,10 +58,11 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   async createJoinToken(hostId: string): Promise<JoinToken> {
-    const { tokens, tokenLifetimeMs, joinAddresses, installCommand } = this.options
+    const { tokens, tokenLifetimeMs, joinAddresses, installCommand, watched } = this.options
     this.#get(hostId)
     const addresses = joinAddresses()
     const made = await tokens.create(hostId, { addresses, lifetimeMs: tokenLifetimeMs })
+    await watched.update(hostId, (record) => ({ ...record, joinExpiresAtMs: made.expiresAtMs }))
     return { ...made, address: addresses[0]!, command: await installCommand(made.token) }
   }
 
@@ -133,7 +134,7 @@ export class StoredHostAdmin implements HostAdmin {
     await tokens.burn(verified)
     const { serial, notAfterMs } = issued
     const certificate = { serials: [serial], certificateNotAfterMs: notAfterMs, issuer: fingerprint }
-    const joined = { address, ...certificate, trusted: undefined }
+    const joined = { address, ...certificate, trusted: undefined, joinExpiresAtMs: undefined }
     await watched.update(hostId, (record) => ({ ...record, ...joined }))
     return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
   }

@@ -26,6 +26,8 @@ export interface HostRecord {
   readonly address: string
   /** Last step that the installation script reported. Absent: no script was used. */
   readonly install?: InstallReport
+  /** Expiry of the newest join token, in ms since 1970. Absent: it was used, or no token was created. */
+  readonly joinExpiresAtMs?: number | undefined
   /** Last upgrade or rollback of the agent; absent if the agent was never upgraded or rolled back. */
   readonly upgrade?: HostUpgrade | undefined
   readonly draining: boolean

@@ -95,13 +95,14 @@ export class HostState {
   get view(): HostView {
     const { id, name, address, install, upgrade, draining, drained, createdAtMs, certificateNotAfterMs, serials } =
       this.record
-    const { group = '', labels = noLabels, maintenance = noWindows } = this.record
+    const { joinExpiresAtMs, group = '', labels = noLabels, maintenance = noWindows } = this.record
     const state = this.online ? 'online' : serials.length > 0 ? 'offline' : 'pending'
     return {
       id,
       name,
       address,
       install,
+      joinToken: joinExpiresAtMs === undefined ? 'none' : Date.now() < joinExpiresAtMs ? 'valid' : 'expired',
       upgrade,
       drained,
       maintenance,

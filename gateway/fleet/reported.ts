@@ -35,6 +35,9 @@ export interface AlertView {
 
 type HostState = 'pending' | 'online' | 'offline'
 
+/** State of the newest join token. `none`: it was used, or no token was created. */
+export type JoinTokenStatus = 'none' | 'valid' | 'expired'
+
 /** A host: its stored record and the state that its agent reports. */
 export interface HostView {
   readonly id: string
@@ -43,6 +46,7 @@ export interface HostView {
   readonly address: string
   /** Last step that the installation script reported. `undefined`: no script was used. */
   readonly install: InstallReport | undefined
+  readonly joinToken: JoinTokenStatus
   /** Last upgrade or rollback of the agent. `undefined`: the agent was never upgraded or rolled back. */
   readonly upgrade: HostUpgrade | undefined
   /** State of the host. `pending`: the agent has not joined the fleet yet. */

@@ -1,8 +1,11 @@
 import { expect } from 'chai'
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { joinGateway } from '../../agent/enrollment/join.js'
+import { HostStore } from '../../gateway/fleet/host-store.js'
 import { installReportPath, parseJoinToken } from '../../shared/join-token.js'
 import { BerthTerminal, startBerth, type ExitResult } from '../support/cli/berth.js'
 import { postToJoinEndpoint } from '../support/gateway/join-endpoint.js'
@@ -102,6 +105,46 @@ describe('berth host add', () => {
     const late = await berth('host', 'add', 'node4', '--follow', '--timeout', '1s')
     expect([late.code, late.err.split('\n')[1]]).to.deep.equal([6, 'berth: host node4 did not come online in time'])
   })
+
+  it('ends when the command has expired, also if it follows a host that was added before', async () => {
+    await addPending('node6')
+    const following = startBerth(['host', 'add', 'node6', '--follow'], env)
+    const adding = startBerth(['host', 'add', 'node7'], env)
+    await waitFor(() => following.err().includes('Following') && adding.out().endsWith('\n'), { what: 'the commands' })
+    for (const name of ['node6', 'node7']) await expire(name)
+    const late = await berth('host', 'add', 'node6', '--follow')
+    for (const [name, { code, err }] of [
+      ['node6', await following.ended],
+      ['node7', await adding.ended],
+      ['node6', late],
+    ] as const) {
+      expect(code, err).to.equal(6)
+      expect(err)
+        .to.contain(`berth: the command for host ${name} expired before the host joined\n`)
+        .and.contain(`create another command: berth host create-join-token ${name}; then follow it with`)
+    }
+    const { out } = await berth('host', 'create-join-token', 'node6')
+    expect(out).to.contain('berth_jt_')
+    const waiting = await berth('host', 'add', 'node6', '--follow', '--timeout', '1s')
+    expect(waiting.err).to.contain('did not come online in time')
+  })
+
+  it('ends when the reader of its output has gone, and says how to continue', async () => {
+    const run = `"${process.execPath}" dist/cli/main.js host add node8`
+    const script = `${run} | head -n 1; echo "codes \${PIPESTATUS[*]}"; ${run} --follow | true; echo "codes \${PIPESTATUS[*]}"`
+    const options = { env: { ...process.env, ...env } }
+    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], options)
+    expect(stdout).to.match(/^echo berth_jt_\S+ .*\ncodes 0 0\ncodes 0 0\n$/)
+    const notice =
+      'no longer waiting, because nobody reads the output; the installation continues; follow it with: berth'
+    expect(stderr.split(notice), stderr).to.have.length(3)
+  })
+
+  /** Changes the time at which the newest command of a host expires to a past time. */
+  async function expire(name: string): Promise<void> {
+    const { id } = gateway.fleet.view.hosts().find((host) => host.name === name)!
+    await new HostStore(gateway.store).update(id, (record) => ({ ...record, joinExpiresAtMs: 1 }))
+  }
 
   it('refuses a name that is taken, an invalid name, and flags that --follow would ignore', async () => {
     const taken = await berth('host', 'add', 'host-a')

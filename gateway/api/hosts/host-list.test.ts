@@ -76,6 +76,11 @@ const changes: Record<string, [readonly string[], (view: FleetState, host: HostS
   'an administrator renames the host': [['name'], (view, host) => change(view, host, { name: 'other' })],
   'an administrator drains the host': [['draining'], (view, host) => change(view, host, { draining: true })],
   'the installation script reports': [['install'], (view, host) => change(view, host, { install })],
+  'a join token is created': [
+    ['join_token_status'],
+    (view, host) => change(view, host, { joinExpiresAtMs: Date.now() + 3_600_000 }),
+  ],
+  'the join token expires': [['join_token_status'], (view, host) => change(view, host, { joinExpiresAtMs: 1 })],
   'an upgrade begins': [['upgrade'], (view, host) => change(view, host, { upgrade } as Partial<HostRecord>)],
   'the certificate is renewed': [
     ['certificate_expires_at'],

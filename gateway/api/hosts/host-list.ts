@@ -36,6 +36,7 @@ const replacedFields: Record<
   name: true,
   address: true,
   install: true,
+  joinToken: true,
   upgrade: true,
   state: true,
   draining: true,

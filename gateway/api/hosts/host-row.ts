@@ -54,6 +54,10 @@ export const HostRowSchema = Type.Object(
     install: Type.Union([InstallSchema, Type.Null()], {
       description: 'Last step that the installation script reported. `null`: the script has not been used.',
     }),
+    join_token_status: oneOf(
+      ['none', 'valid', 'expired'],
+      'State of the newest join token of the host. `none`: it was used, or no token was created.',
+    ),
     upgrade: Type.Union([UpgradeSchema, Type.Null()], {
       description:
         'Last upgrade or rollback of the agent that was requested through this API. `null`: none was ever requested.',
@@ -118,6 +122,7 @@ export function hostRow(host: HostView, { caller, containers, time }: HostRowPar
     install: host.install
       ? { step: host.install.step, message: host.install.message, at: time.format(host.install.atMs) }
       : null,
+    join_token_status: host.joinToken,
     upgrade: host.upgrade ? upgradeRow(host.upgrade, time) : null,
     public_address: host.publicAddress.host,
     public_address_source: host.publicAddress.source,

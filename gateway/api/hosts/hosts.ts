@@ -159,7 +159,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
         const shown = wanted.publicAddress && `, public_address ${wanted.publicAddress}`
         context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}${shown}` })
         const token = await fleet.hosts.createJoinToken(host.id)
-        const data = { host: hostRow(host, { caller, containers: 0, time }), ...tokenRow(token, time) }
+        const data = { host: getRow({ view: fleet.view, time }, caller, host.id), ...tokenRow(token, time) }
         return { status: 201, message: 'host added', data }
       },
     }),

@@ -22,6 +22,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     name: id,
     address: 'a:1',
     install: undefined,
+    joinToken: 'none',
     upgrade: undefined,
     outdated: false,
     state: 'online',

@@ -85,7 +85,10 @@ describe('the host API', function () {
     expect(expires).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     expect(parseJoinToken(token).hostId).to.equal(host.id)
     hostId = host.id
+    const status = async (): Promise<unknown> => (await call('GET', `/hosts/${hostId}`)).body.data.join_token_status
+    expect([host.join_token_status, await status()]).to.deep.equal(['valid', 'valid'])
     await joinGateway(token, identityDir)
+    expect(await status()).to.equal('none')
     agent = await LabAgent.start({ identityDir, listen: address })
     agent.seed(2)
     await waitFor(async () => (await call('GET', `/hosts/${hostId}`)).body.data.status === 'online')
