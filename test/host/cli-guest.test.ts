@@ -258,29 +258,76 @@ describe('the command line with a real container', () => {
       await tmux.shows('code 1')
     })
 
-    it('runs a full-screen program in a console, and the console follows the size of the terminal', async () => {
-      expect((await berth('cp', '/bin/busybox', 'web1:/usr/local/bin/busybox')).code).to.equal(0)
+    it('runs Vim in a console, and the console follows the size of the terminal', async () => {
       tmux.enter('clear; berth console web1')
       await tmux.shows(/root@web1:\S* ?# ?/)
-      tmux.enter('busybox vi /root/note')
-      await tmux.shows('- /root/note')
+      tmux.enter('vim.tiny +"set showmode ruler" note')
+      await tmux.shows(/^"note" \[New\]/m)
       tmux.keys('i')
+      await tmux.shows(/^-- INSERT --/m)
       tmux.enter('first line')
       tmux.resize(70, 18)
-      await tmux.shows(/^(.*\n){17}I \/root\/note/)
-      await waitFor(
-        () => {
-          if (tmux.screen().includes('- /root/note [Modified]')) return true
-          tmux.keys('Escape') // the program may lose a key while it handles the new size
-          return false
-        },
-        { timeoutMs: 60_000, intervalMs: 500, what: () => `the command mode:\n${tmux.screen()}` },
-      )
+      await tmux.shows(/^first line\n(.*\n){16}-- INSERT --/)
+      await pressUntil('Escape', () => !tmux.screen().includes('-- INSERT --'))
       tmux.enter(':wq')
       await tmux.shows(/root@web1:\S* ?# ?$/m)
       tmux.enter('clear; cat note; echo size $(stty size)')
       await tmux.shows(/first line\n+size 18 70/)
     })
+
+    it('shows the processes of the guest in htop, which draws its screen again in each new size', async () => {
+      await installHtop()
+      tmux.resize(100, 30)
+      tmux.enter('clear; htop')
+      await tmux.shows(/^(.*\n){29}F1Help .*F10Quit *\n$/)
+      await tmux.shows(/^ +PID USER .*Command$/m)
+      await tmux.shows(/^ +1 root .*init/m)
+      tmux.resize(90, 14)
+      await tmux.shows(/^(.*\n){13}F1Help .*F10Quit *\n$/)
+      tmux.resize(100, 24)
+      await tmux.shows(/^(.*\n){23}F1Help .*F10Quit *\n$/)
+      await pressUntil('q', () => !tmux.screen().includes('F10Quit'))
+      tmux.keys('C-c') // removes further q from the line
+      tmux.resize(70, 18)
+      tmux.enter('clear; echo size $(stty size)')
+      await tmux.shows('size 18 70')
+    })
+
+    it('passes many pasted lines completely and in their order, with the marks of a bracketed paste', async () => {
+      const lines = Array.from({ length: 200 }, (_, n) => `${n} ${'pasted text, ä 中; '.repeat(6)}\n`)
+      const text = lines.join('')
+      expect(Buffer.byteLength(text)).to.be.above(20_000)
+      tmux.enter(`clear; printf '\\033[?2004hready\\n'; cat >pasted; printf '\\033[?2004l'; echo "code $?"`)
+      await tmux.shows(/^ready$/m)
+      tmux.paste(text)
+      tmux.keys('Enter', 'C-d')
+      await tmux.shows(/^code 0$/m)
+      const { out } = await berth('run', 'web1', '--', 'cat', '/root/pasted')
+      expect(out).to.equal(`\u001b[200~${text}\u001b[201~\n`)
+    })
+
+    /** Copies htop into the guest, with the libraries that the guest lacks. */
+    async function installHtop(): Promise<void> {
+      expect((await berth('cp', '/usr/bin/htop', 'web1:/usr/local/bin/htop')).code).to.equal(0)
+      const paths = execFileSync('ldd', ['/usr/bin/htop'], { encoding: 'utf8' })
+      const { out } = await berth('run', 'web1', '--', 'ldd', '/usr/local/bin/htop')
+      for (const [, name] of out.matchAll(/(\S+) => not found/g)) {
+        const path = paths.split(`${name} => `)[1]!.split(' ')[0]!
+        const copied = await berth('cp', path, `web1:/usr/local/lib/${name}`)
+        expect(copied.code, copied.err).to.equal(0)
+      }
+      expect((await berth('run', 'web1', '--', 'ldconfig')).code).to.equal(0)
+    }
+
+    /** Presses a key until the screen has changed, because a program may lose a key while it handles a new size. */
+    async function pressUntil(key: string, isDone: () => boolean): Promise<void> {
+      const press = (): boolean => {
+        if (isDone()) return true
+        tmux.keys(key)
+        return false
+      }
+      await waitFor(press, { timeoutMs: 60_000, intervalMs: 500, what: () => `an effect of ${key}:\n${tmux.screen()}` })
+    }
 
     it('continues a console after the gateway was killed, without lost output', async () => {
       tmux.enter('clear; for i in $(seq 40); do echo "line $i"; sleep 0.2; done; echo "all $((40 + 2))"')
@@ -293,13 +340,13 @@ describe('the command line with a real container', () => {
     })
 
     it('shows a full-screen program again after the gateway was killed', async () => {
-      tmux.enter('clear; busybox vi /root/note')
-      await tmux.shows('first line')
+      tmux.enter('clear; vim.tiny note')
+      await tmux.shows(/^first line\n\n~/)
       await lab.gateway.kill()
       lab.gateway.start()
       await waitFor(
         () => {
-          if (/note' \d+L, \d+C/.test(tmux.screen())) return true
+          if (/^"note" .* written/m.test(tmux.screen())) return true
           tmux.enter(':w') // what is typed without a connection is lost
           return false
         },

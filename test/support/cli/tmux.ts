@@ -36,6 +36,14 @@ export class Tmux {
     this.#run('send-keys', ...names)
   }
 
+  /** Pastes a text. Its lines end with Enter; programs that request it get the marks of a bracketed paste. */
+  paste(text: string): void {
+    const file = `${this.record}.pasted`
+    writeFileSync(file, text)
+    this.#run('load-buffer', file)
+    this.#run('paste-buffer', '-p', '-d')
+  }
+
   resize(columns: number, rows: number): void {
     this.#run('resize-window', '-x', String(columns), '-y', String(rows))
   }
