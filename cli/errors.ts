@@ -71,7 +71,8 @@ export function fileError(path: string, cause: unknown): CliError {
 
 /** Returns the text of an error of the operating system, such as `permission denied`, without code and path. */
 export function systemErrorText(cause: unknown): string {
-  const { errno = 0, message } = cause as NodeJS.ErrnoException
+  const { code, errno = 0, message } = cause as NodeJS.ErrnoException
+  if (code === 'EISDIR') return 'is a directory'
   return getSystemErrorMap().get(errno)?.[1] ?? message
 }
 

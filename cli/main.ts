@@ -20,7 +20,7 @@ async function run(words: readonly string[]): Promise<ExitCode> {
   return runCommand(words, surroundings)
 }
 
-/** Waits until the reader has taken the output, or is gone. A pipe takes only 64 KiB at once. */
+/** Waits until the output is written, or its reader has ended. A pipe buffers only 64 KiB. */
 const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => {
     stream.write('', () => resolve())

@@ -5,7 +5,7 @@ import type { Surroundings } from './surroundings.js'
 
 /* This module gives the program access to its process: environment, terminal, output and files. */
 
-/** Returns the surroundings of this process. Lost output does not end it, because its exit code reports its work. */
+/** Returns the surroundings of this process. It continues if its output is lost, to report its exit code. */
 export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {
   const show = displayFor(env)
   process.stdout.on('error', loseOutput)
@@ -25,7 +25,7 @@ export function processSurroundings(env: NodeJS.ProcessEnv): Surroundings {
 }
 
 let lostOutput: NodeJS.ErrnoException | undefined
-/** Text that is printed when the process ends with its reader. Undefined: it does not end then. */
+/** Text to print before the process ends because nobody reads its output. Undefined: it continues. */
 let farewell: string | undefined
 
 function loseOutput(cause: NodeJS.ErrnoException): void {

@@ -11,7 +11,7 @@ export interface Surroundings {
   readonly writeOut: (text: string | Uint8Array) => void
   readonly writeError: (text: string) => void
   /**
-   * From now on, ends the process when its output has lost its reader. For commands that otherwise run for long.
+   * Makes the process end as soon as nobody reads its output. For long-running commands.
    * @param text printed to the standard error before the process ends
    */
   readonly endWithReader: (text?: string) => void

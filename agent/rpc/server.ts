@@ -58,7 +58,7 @@ const limits = {
   'grpc.max_receive_message_length': 1024 * 1024,
   'grpc.max_concurrent_streams': 1000,
   'grpc.keepalive_time_ms': 10_000,
-  'grpc.keepalive_timeout_ms': 20_000, // much longer than the agent can be delayed by a slow disk
+  'grpc.keepalive_timeout_ms': 20_000, // much longer than a slow disk can delay the agent
 }
 
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>

@@ -73,8 +73,8 @@ export class DiskTransfers {
   }
 
   /**
-   * Returns the bytes in the pool of what was received for a guest that this host does not have. With simple quotas,
-   * they include deleted data until the kernel has freed it; with classic quotas, they are those of the snapshot.
+   * Returns the pool space in bytes of data that was received for a guest that this host does not have. With simple
+   * quotas, it includes deleted data until the kernel frees it. With classic quotas, it is the size of the snapshot.
    */
   async countReceived(guest: string, id: string): Promise<number> {
     if (!this.#bounds.countSnapshots) return this.#bounds.measure(this.places.snapshotPathOf(guest, id))

@@ -22,17 +22,17 @@ describe('the installation of a host on the command line', () => {
     it(`is at the step “${step}” ${name}`, () => expect(installStepOf(now, earlier)).to.equal(step))
 
   for (const [name, status, step, isOver, expected] of [
-    ['is valid', 'valid', 'command', true, false],
-    ['was used', 'none', 'command', true, false],
-    ['has expired before it was run', 'expired', 'command', false, true],
-    ['has expired while the host was joining', 'expired', 'joining', false, true],
-    ['was replaced and expired after the host had joined', 'expired', 'waiting', true, false],
-    ['has expired after a failure', 'expired', 'failed', false, false],
-    ['is possibly valid, which an older gateway does not say', undefined, 'command', false, false],
-    ['is too old for an older gateway', undefined, 'command', true, true],
-    ['was run on the host of an older gateway', undefined, 'checking', true, false],
+    ['if it is valid', 'valid', 'command', true, false],
+    ['if it was used', 'none', 'command', true, false],
+    ['if its time limit is over before it was run', 'expired', 'command', false, true],
+    ['if its time limit is over while the host joins', 'expired', 'joining', false, true],
+    ['if it was replaced after the host had joined, and the new one has expired', 'expired', 'waiting', true, false],
+    ['if its time limit is over after a failure', 'expired', 'failed', false, false],
+    ['if an older gateway does not report it and the time limit is not over', undefined, 'command', false, false],
+    ['if an older gateway does not report it and the time limit is over', undefined, 'command', true, true],
+    ['if the host runs it and an older gateway does not report it', undefined, 'checking', true, false],
   ] as const)
-    it(`${expected ? 'has expired' : 'has not expired'} if its command ${name}`, () => {
+    it(`${expected ? 'treats' : 'does not treat'} the command as expired ${name}`, () => {
       const now = { ...host('pending'), ...(status !== undefined && { join_token_status: status }) }
       expect(hasExpired(now, step, isOver)).to.equal(expected)
     })

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { fstatSync } from 'node:fs'
 
-/** A watch of the program that reads the standard output through a pipe. */
+/** Detects when the program at the other end of the pipe has ended. */
 export interface ReaderWatch {
   /** Resolves when the reader has ended. Never resolves if the output is not a pipe, or without GNU `tail`. */
   readonly gone: Promise<void>
@@ -10,7 +10,7 @@ export interface ReaderWatch {
 
 /**
  * Begins to watch the reader. Node.js notices only at the next output that a pipe has lost its reader. GNU `tail -f`
- * waits for it, and SIGPIPE ends it.
+ * detects this immediately, and ends with SIGPIPE.
  */
 export function watchReader(): ReaderWatch {
   if (!fstatSync(1).isFIFO()) return { gone: new Promise(() => undefined), release: () => undefined }

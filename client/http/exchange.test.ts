@@ -63,10 +63,10 @@ describe('a server that does not answer as it should', () => {
     const upload = { type: 'application/octet-stream', bytes, parts: [Buffer.alloc(bytes)] as never }
     const uploading = { method: 'POST', path: '/containers/import', upload }
 
-    it('may read nothing for longer than it may delay other answers', async () => {
+    it('waits longer for traffic than for other answers', async () => {
       const url = await serve((received, response) => {
         received.pause()
-        // Other requests fail after 1 ms without traffic. These timers end in the order of their times.
+        // Other requests fail after 1 ms without traffic. The shorter timer always ends first.
         setTimeout(() => received.resume().once('end', () => response.end('{}')), 500)
       })
       const limits = { connectMs: longMs, answerMs: 1, uploadMs: longMs }
@@ -81,7 +81,7 @@ describe('a server that does not answer as it should', () => {
       expect(error).to.be.instanceOf(UnreachableError).and.to.include({ wasSent: true })
     })
 
-    it('may read nothing for 40 minutes, while the host waits for other work and unpacks', () => {
+    it('waits more than 40 minutes while the host works', () => {
       expect(defaultLimits.uploadMs).to.be.above(40 * 60_000)
     })
   })

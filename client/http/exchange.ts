@@ -9,7 +9,7 @@ export interface TimeLimits {
   readonly connectMs: number
   /** Time until the gateway sends something. It answers some requests only after two minutes. */
   readonly answerMs: number
-  /** Like `answerMs`, for uploads: longest time without traffic, until the gateway sends something. */
+  /** Longest time without traffic during an upload, before the gateway answers. */
   readonly uploadMs: number
 }
 

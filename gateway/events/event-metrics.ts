@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { EventHub } from './hub.js'
 
-/** Adds the number of open event streams, and the number of clients that missed events. */
+/** Adds metrics for open event streams and for `reset` events. */
 export function addEventMetrics(registry: Registry, events: Pick<EventHub, 'listeners' | 'resets'>): void {
   new Gauge({
     name: 'berth_event_streams',
@@ -13,7 +13,7 @@ export function addEventMetrics(registry: Registry, events: Pick<EventHub, 'list
   })
   new Counter({
     name: 'berth_event_stream_resets_total',
-    help: 'Event streams of this gateway that sent reset, because their client had missed events',
+    help: '`reset` events that this gateway sent to clients that had missed events',
     registers: [registry],
     collect() {
       this.reset()

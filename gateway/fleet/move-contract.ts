@@ -170,7 +170,7 @@ export interface StandbyRef {
 
 /** A complete copy from which a guest of a failed host can be started. */
 export interface UsableStandby extends StandbyRef {
-  /** Time of the state of the disk in ms. */
+  /** Time in ms of the disk state in the copy. */
   readonly takenAtMs: number
 }
 

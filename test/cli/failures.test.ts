@@ -8,8 +8,8 @@ import { startBerth, type ExitResult } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
 
-/** Mistakes of users and problems of the machine on which the command line runs. */
-describe('the command line after a mistake', () => {
+/** Tests how the command line reports user errors and errors of the local system. */
+describe('the command line after an error', () => {
   let gateway: TestGateway
   let home: string
   let env: Record<string, string>
@@ -84,13 +84,13 @@ describe('the command line after a mistake', () => {
     }
   })
 
-  it('says why another file cannot be read or written', async () => {
+  it('reports that a directory cannot be read as a file', async () => {
     const directory = join(home, 'directory')
     await mkdir(directory)
     const imported = await berth(['guest', 'import', directory])
     expect([imported.code, imported.err]).to.deep.equal([2, `berth: ${directory}: is a directory\n`])
     const applied = await berth(['apply', '-f', directory])
-    expect([applied.code, applied.err]).to.deep.equal([2, `berth: ${directory}: illegal operation on a directory\n`])
+    expect([applied.code, applied.err]).to.deep.equal([2, `berth: ${directory}: is a directory\n`])
   })
 
   describe('in its output', () => {
@@ -133,7 +133,7 @@ describe('the command line after a mistake', () => {
       expect(await unread(['host', 'list'], 'stdout', 'stderr')).to.equal(0)
     })
 
-    it('ends a command without an end when nobody reads its output', async () => {
+    it('ends a command that runs until it is interrupted when nobody reads its output', async () => {
       const { child, ended, err } = startBerth(['events', '-f'], env)
       child.stdout!.destroy()
       let added = 0

@@ -106,7 +106,7 @@ describe('berth host add', () => {
     expect([late.code, late.err.split('\n')[1]]).to.deep.equal([6, 'berth: host node4 did not come online in time'])
   })
 
-  it('ends when the command has expired, also if it follows a host that was added before', async () => {
+  it('ends when the installation command expires, even when it follows an existing host', async () => {
     await addPending('node6')
     const following = startBerth(['host', 'add', 'node6', '--follow'], env)
     const adding = startBerth(['host', 'add', 'node7'], env)
@@ -129,7 +129,7 @@ describe('berth host add', () => {
     expect(waiting.err).to.contain('did not come online in time')
   })
 
-  it('ends when the reader of its output has gone, and says how to continue', async () => {
+  it('ends when nobody reads its output, and says how to continue', async () => {
     const run = `"${process.execPath}" dist/cli/main.js host add node8`
     const script = `${run} | head -n 1; echo "codes \${PIPESTATUS[*]}"; ${run} --follow | true; echo "codes \${PIPESTATUS[*]}"`
     const options = { env: { ...process.env, ...env } }

@@ -293,7 +293,7 @@ describe('the command line with a real container', () => {
       await tmux.shows('size 18 70')
     })
 
-    it('passes many pasted lines completely and in their order, with the marks of a bracketed paste', async () => {
+    it('passes many pasted lines completely, in order and with bracketed-paste markers', async () => {
       const lines = Array.from({ length: 200 }, (_, n) => `${n} ${'pasted text, ä 中; '.repeat(6)}\n`)
       const text = lines.join('')
       expect(Buffer.byteLength(text)).to.be.above(20_000)

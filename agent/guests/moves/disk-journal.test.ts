@@ -79,7 +79,7 @@ describe('a move to the host of the guest’s standby', () => {
     const readDisk = async () => ({ totalBytes: 100 * gib, usedBytes: 0 })
     const parts = { context, capacity: { cpuCores: 4, ramTotalMb: 4096, readDisk }, busy: () => false }
     const guest = { id: 1, uuid, name: 'one', virtualization: 'lxc', templateId: 'debian-12', limits: smallLimits }
-    const overcommit = { cpu: 1, ram: 1, disk: 0.001 } // refuses the move after it has removed the earlier one
+    const overcommit = { cpu: 1, ram: 1, disk: 0.001 } // too small: the agent first discards the earlier move
     const request = { moveId: 'm2', generation: 2, fromHostId: 'a', guest: Guest.fromPartial(guest), overcommit }
     const reserved = new ArrivalReservations(parts, live).expect(ExpectGuestRequest.fromPartial(request))
     expect(await reserved.catch((error: BerthError) => error.code)).to.equal('resource_exhausted')

@@ -15,7 +15,7 @@ interface CompleteDisk extends ReceivedDisk {
 export interface DiskJournal {
   /** True: only snapshots are received, and no guest is made of them. */
   readonly isForStandby: boolean
-  /** @throws {BerthError} `guest_moving` if this host does not expect the transfer, or no longer */
+  /** @throws {BerthError} `guest_moving` if this host does not expect the transfer */
   check(): void
   /** Returns the ids of complete snapshots. Deletes all other received data. */
   listComplete(): Promise<string[]>

@@ -115,7 +115,7 @@ export interface GuestStandby {
   intervalMinutes: number
   /** Limit of the transfer in Mbit/s; 0: unlimited. */
   bandwidthMbps: number
-  /** Time of the state of the disk that the other host has; 0: it has no complete copy. */
+  /** Time in ms of the disk state on the other host; 0: it has no complete copy. */
   takenAtMs: number
   /** Bytes that counted towards the disk limit when the standby's snapshot was taken; 0: not known. */
   takenBytes: number

@@ -34,7 +34,7 @@ export function nextStandbySnapshot(known: readonly string[], standbyId: string)
   return `${standbyPrefix(standbyId)}${newest + 1}`
 }
 
-/** Returns 0 for ids of other snapshots. */
+/** Returns the number in the id of a standby's snapshot. Other ids: 0. */
 function numberOf(id: string, standbyId: string): number {
   const start = standbyPrefix(standbyId)
   const rest = id.slice(start.length)

@@ -117,8 +117,8 @@ interface SettleCase {
 describe('the space that the snapshot of a warm standby retains', () => {
   for (const [name, diskGb, takenGb, expected] of [
     ['is the data that the disk had when it was taken', 10, 3, 3],
-    ['is at most the disk, because other snapshots count, too', 10, 25, 10],
-    ['is the disk if the data was not measured', 10, 0, 10],
+    ['is at most the disk size, because the measured usage includes other snapshots', 10, 25, 10],
+    ['is the disk size if the data was not measured', 10, 0, 10],
   ] as const)
     it(name, () => {
       const heldBytes = planHeld({ diskBytes: diskGb * gib, takenBytes: takenGb * gib })

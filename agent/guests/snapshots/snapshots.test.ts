@@ -48,7 +48,7 @@ describe('a guest on the host of its standby', () => {
   })
   afterEach(() => changes.db.close())
 
-  it('keeps the complete copy while a backup is fetched, and loses partial snapshots', async () => {
+  it('keeps the complete copy and deletes partial snapshots while a backup is fetched', async () => {
     await removeStrays(context, 'u1')
     expect([...present]).to.deep.equal([copy])
   })
@@ -64,7 +64,7 @@ describe('a guest on the host of its standby', () => {
     expect([[...present], removed]).to.deep.equal([[copy], ['disk u1']])
   })
 
-  it('loses everything if its volumes are removed and the host has no copy', async () => {
+  it('deletes everything if its volumes are removed and the host has no copy', async () => {
     journal.forget('u1')
     await removeVolumes(context, 'u1')
     expect(removed).to.deep.equal(['all u1'])
@@ -109,7 +109,7 @@ describe('a guest on the host of its standby', () => {
     expect(present.has(copy)).to.equal(true)
   })
 
-  it('loses the copy when the restore has succeeded', async () => {
+  it('deletes the copy when the restore has succeeded', async () => {
     const kind = createFromBackupKind(context, {} as never)
     const input = { start: false }
     await kind.steps.at(-1)!.run({ subject: { kind: 'guest', id: 'u1' }, input } as never)

@@ -79,8 +79,8 @@ export async function removeVolumes({ store, volumes }: DiskContext, uuid: strin
 }
 
 /**
- * Deletes the copy of a standby whose guest is on this host now. After a kill, the next start of the agent does so, or a
- * gateway, which finds that the guest has no standby.
+ * Deletes the copy of a standby whose guest is on this host now. If the agent is killed, its next start deletes it.
+ * Otherwise a gateway does, when it finds that the guest does not have a standby.
  */
 export async function removeCopy({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const journal = new CopyJournal(store.changes.db)

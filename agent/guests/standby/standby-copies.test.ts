@@ -34,7 +34,7 @@ describe('the copy of a standby', () => {
   })
   afterEach(() => changes.db.close())
 
-  it('accepts an increment next to the former state of the disk', async () => {
+  it('accepts an increment while the former snapshot still exists', async () => {
     countedBytes = maxCopyBytes(2)
     const journal = copies.openJournal({ uuid, moveId: standbyId, fromHostId: 'a' })!
     await journal.checkSpace(newer)

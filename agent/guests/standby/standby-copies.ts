@@ -105,7 +105,7 @@ export class StandbyCopies {
     return this.parts.context.transfers.listComplete(uuid, new Set(Object.keys(received)))
   }
 
-  /** Deletes what a transfer left whose standby was removed meanwhile. */
+  /** Deletes data of a transfer whose standby was removed during the transfer. */
   async #tidy(uuid: string): Promise<void> {
     const { store, transfers } = this.parts.context
     if (!this.journal.find(uuid) && !store.find(uuid)) await transfers.discard(uuid)
@@ -199,8 +199,7 @@ export function maxCopyBytes(diskGb: number): number {
   return 2 * streamLengthOf(diskGb * gib)
 }
 
-const tooLargeText =
-  'the copy became larger than the disk limit of the guest allows, and was discarded: the next increment sends the disk again'
+const tooLargeText = 'the copy exceeded its maximum size and was discarded: the next increment sends the whole disk'
 const foreignText = 'the other host sent a snapshot that does not belong to the standby'
 
 function notExpected(): BerthError {

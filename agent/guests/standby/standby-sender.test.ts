@@ -88,7 +88,7 @@ describe('the sender of increments', () => {
     await waitFor(() => programs.length > 0)
   }
 
-  it('ends only the programs of the increment, and not those of a move', async () => {
+  it('ends the programs of the increment, but not those of a move', async () => {
     await beginSend()
     await sender.end(uuid)
     expect(programs.map(({ kills }) => kills > 0)).to.deep.equal([true])

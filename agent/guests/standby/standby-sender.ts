@@ -104,7 +104,7 @@ export class StandbySender {
     }
   }
 
-  /** Deletes snapshots that the other host does not have, or no longer. @returns the remaining ones, oldest first */
+  /** Deletes snapshots that the other host does not have. @returns the remaining ones, oldest first */
   async #dropUnsent({ uuid, standbyId }: Increment, has: ReadonlySet<string>): Promise<string[]> {
     const { volumes } = this.parts.context
     const known = sortStandbySnapshots(await volumes.listSnapshots(uuid), standbyId)
@@ -123,7 +123,7 @@ export class StandbySender {
     })
   }
 
-  /** @throws {BerthError} `invalid_state` if the guest has no longer this standby */
+  /** @throws {BerthError} `invalid_state` if the guest no longer has this standby */
   #standbyOf({ uuid, standbyId }: Pick<SyncStandbyRequest, 'uuid' | 'standbyId'>): GuestStandby {
     return refuseUnfit(this.parts.context.store.get(uuid), standbyId)
   }
@@ -189,7 +189,7 @@ export class StandbySender {
 
 /**
  * Remembers the programs that one increment starts. A move of the guest can send at the same time, and is not ended.
- * btrfs deletes no subvolume that is being sent, so `ended` waits until the own programs have ended.
+ * btrfs deletes no subvolume that is being sent, so `ended` waits until the programs of this increment have ended.
  */
 function ownSends(transfers: Pick<GuestTransfers, 'send'>) {
   const processes: SendProcess[] = []

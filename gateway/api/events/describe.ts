@@ -68,7 +68,7 @@ function guestType({ before, after }: Pair<GuestView>): EventType {
   return before ? 'guest.updated' : 'guest.created'
 }
 
-/** True if only the result of an increment of the standby has changed, which rows of guests do not show. */
+/** True if only the result of an increment has changed. Rows of guests do not show this result. */
 function isOnlyIncrement({ before, after }: Pair<GuestView>): boolean {
   const [was, is] = [before?.guest, after?.guest]
   if (!was?.standby || !is?.standby || was.standby === is.standby || before?.hostId !== after?.hostId) return false

@@ -40,12 +40,12 @@ const RowSchema = Type.Object(
     host_id: Type.String({ description: 'Host that stores the copy. Empty: the container has no warm standby.' }),
     interval_minutes: Type.Integer({ description: 'Minutes between two increments. 0: there is no standby.' }),
     bandwidth_mbps: Type.Integer({ description: 'Limit of the transfer in Mbit/s. 0: unlimited.' }),
-    last_increment_at: timeSchema('the state of the disk in the copy was taken', 'there is no complete copy yet'),
+    last_increment_at: timeSchema('the disk was captured for the copy', 'there is no complete copy yet'),
     age_seconds: Type.Integer({ description: 'Age of this state. -1: there is no complete copy yet.' }),
     sent_bytes: Type.Integer({ description: 'Bytes that the last complete increment has transferred.' }),
     last_attempt_at: timeSchema('the last attempt ended', 'there was none yet'),
     failures: Type.Integer({ description: 'Failed attempts since the last complete increment.' }),
-    error: Type.String({ description: 'Error of the last attempt. Empty: it succeeded.' }),
+    error: Type.String({ description: 'Error of the last attempt. Empty: it succeeded, or there was none yet.' }),
   },
   { title: 'ContainerStandby' },
 )
@@ -91,7 +91,7 @@ function setRoute({ fleet, time }: Parts): Route {
     audit: 'container.standby',
     tag: 'Containers',
     summary:
-      'Sets the warm standby of a container: another host gets a copy of its disk, and an increment every few minutes. The copy is not started, unless the containers of a failed host are restored. The copy on a former host is removed. Only for LXC containers',
+      'Sets the warm standby of a container: another host stores a copy of its disk and receives the changes at a fixed interval. The copy is started only if the containers of a failed host are restored. The copy on a former host is removed. Only for LXC containers',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { host_id: 'host-2', interval_minutes: 5, bandwidth_mbps: 100 },

@@ -27,7 +27,7 @@ const EvacuatedGuestSchema = Type.Object({
   from_standby: Type.Boolean({
     description: '`true`: the container is started from its warm standby, which is newer than the backup.',
   }),
-  standby_taken_at: timeSchema('the state of the disk in the warm standby was taken', 'there is no complete copy'),
+  standby_taken_at: timeSchema('the disk was captured for the warm standby', 'there is no complete copy'),
   lost_seconds: Type.Integer({
     description:
       'Age of the standby or backup that is used. All changes since then are lost. 0: there is no backup and no standby.',

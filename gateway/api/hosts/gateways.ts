@@ -27,7 +27,7 @@ const GatewaySchema = Type.Object(
     memory_mb: nullable('Memory of the gateway in MiB.'),
     leases: Type.Array(Type.String(), {
       description:
-        'Work that this gateway does at present for the whole fleet: `webhook-lease` (delivers webhooks), `fleet-upgrade-worker` (upgrades hosts), and as long as there is such work, `drain-worker` (drains hosts), `standby-worker` (orders the increments of standbys) and `ca-rotation-worker` (replaces the certificate authority).',
+        'Work that this gateway does at present for the whole fleet: `webhook-lease` (delivers webhooks), `fleet-upgrade-worker` (upgrades hosts). Only while such work exists: `drain-worker` (drains hosts), `standby-worker` (requests the increments of standbys) and `ca-rotation-worker` (replaces the certificate authority).',
     }),
   },
   { title: 'Gateway' },

@@ -9,12 +9,12 @@ const standby = { standbyId: 's1', hostId: 'b', takenAtMs: 50 }
 describe('the source of a guest of a failed host', () => {
   for (const [name, backups, usable, unusable, backupId, prefersStandby] of [
     ['is the newest backup', [10, 30, 20], undefined, [], 'b30', false],
-    ['is a standby that is newer than the backup', [10], standby, [], 'b10', true],
-    ['is a backup that is newer than the standby', [60], standby, [], 'b60', false],
-    ['is a standby without a backup', [], standby, [], undefined, true],
-    ['is a backup after the standby has failed', [10], standby, ['s1'], 'b10', false],
-    ['is a backup after the host of the standby has refused', [10], standby, ['b'], 'b10', false],
-    ['is a failed standby if there is no backup', [], standby, ['s1'], undefined, true],
+    ['is the standby if it is newer than the backup', [10], standby, [], 'b10', true],
+    ['is the backup if it is newer than the standby', [60], standby, [], 'b60', false],
+    ['is the standby if there is no backup', [], standby, [], undefined, true],
+    ['is the backup if the standby has failed', [10], standby, ['s1'], 'b10', false],
+    ['is the backup if the host of the standby refused the guest', [10], standby, ['b'], 'b10', false],
+    ['is the standby, although it has failed, if there is no backup', [], standby, ['s1'], undefined, true],
     ['is an older backup if the newest one is damaged', [10, 30], undefined, ['b30'], 'b10', false],
     ['is missing', [], undefined, [], undefined, false],
   ] as const)

@@ -51,10 +51,10 @@ interface TargetRequest {
   readonly isFromBackup?: boolean
 }
 
-/** The host that a guest should get. */
+/** Preferred host of a guest. */
 export interface Preference {
   readonly toHostId?: string | undefined
-  /** True if the guest can go to any other host, too. */
+  /** True if another host is acceptable. */
   readonly orElsewhere?: boolean
 }
 

@@ -22,15 +22,19 @@ const copy = { standbyId: 's1', uuid: 'u1', fromHostId: 'a', complete: true }
 describe('the time of the next increment', () => {
   for (const [name, change, expected] of [
     ['is an interval after the last result', {}, 1_000_500 + 10 * minuteMs],
-    ['is at least a minute later if a hostile host reports no interval', { intervalMinutes: 0 }, 1_000_500 + minuteMs],
+    ['is at least one minute later if a host reports an interval of 0', { intervalMinutes: 0 }, 1_000_500 + minuteMs],
     ['is at most a day later', { intervalMinutes: 1e9 }, 1_000_500 + 1440 * minuteMs],
     ['is 5 minutes after a failure', { failures: 1 }, 1_000_500 + 5 * minuteMs],
-    ['is a shorter interval after a failure', { failures: 9, intervalMinutes: 1 }, 1_000_500 + minuteMs],
+    [
+      'is after the interval if that is shorter than the delay after a failure',
+      { failures: 9, intervalMinutes: 1 },
+      1_000_500 + minuteMs,
+    ],
     ['is 5 minutes after the first increment failed', { failures: 1, takenAtMs: 0 }, 1_000_500 + 5 * minuteMs],
   ] as const)
     it(name, () => expect(nextAttemptMs({ ...standby, ...change }, 1_000_500)).to.equal(expected))
 
-  it('is long ago before the first attempt', () => {
+  it('is in the past before the first attempt', () => {
     const fresh = { ...standby, takenAtMs: 0, triedAtMs: 0 }
     expect(nextAttemptMs(fresh, planSeen(undefined, fresh, 1_000_500).seenMs)).to.equal(10 * minuteMs)
   })
@@ -51,15 +55,15 @@ describe('an increment', () => {
     it(name, () => expect(isDue(view, 1_000_000, nowMs)).to.equal(expected))
 })
 
-describe('a reported standby', () => {
+describe('a standby that a host reports', () => {
   const stored = { standbyId: 's1', hostId: 'b', fromHostId: 'a' }
   for (const [name, view, entry, expected] of [
-    ['counts if an administrator has set it', viewOf({}), stored, true],
-    ['does not count if the host invented it', viewOf({}), undefined, false],
-    ['does not count with another id', viewOf({}), { ...stored, standbyId: 's2' }, false],
-    ['does not count on another host', viewOf({}), { ...stored, hostId: 'c' }, false],
-    ['does not count after the guest has moved', viewOf({}), { ...stored, fromHostId: 'c' }, false],
-    ['does not count if the guest has none', viewOf({ standby: undefined }), stored, false],
+    ['is accepted if an administrator has set it', viewOf({}), stored, true],
+    ['is rejected if the host invented it', viewOf({}), undefined, false],
+    ['is rejected if it has another id', viewOf({}), { ...stored, standbyId: 's2' }, false],
+    ['is rejected if it is on another host', viewOf({}), { ...stored, hostId: 'c' }, false],
+    ['is rejected if the guest has moved', viewOf({}), { ...stored, fromHostId: 'c' }, false],
+    ['is rejected if the guest has none', viewOf({ standby: undefined }), stored, false],
   ] as const)
     it(name, () => expect(isStored(view, entry)).to.equal(expected))
 })
@@ -114,35 +118,35 @@ describe('the copy of a standby', () => {
     })
 })
 
-describe('the time of a result', () => {
+describe('the time at which the gateway learned of a result', () => {
   for (const [name, known, expected] of [
-    ['is the time of the host, at most the present, after the start of the gateway', undefined, 500],
-    ['is the present if the result is new', { standbyId: 's1', triedAtMs: 1, seenMs: 1 }, 500],
+    ['is the present if the host of an unknown standby reports a future time', undefined, 500],
+    ['is the present if a known standby has a new result', { standbyId: 's1', triedAtMs: 1, seenMs: 1 }, 500],
     ['does not change until the next result', { standbyId: 's1', triedAtMs: 9000, seenMs: 77 }, 77],
-    ['is not that of a former standby', { standbyId: 's0', triedAtMs: 9000, seenMs: 77 }, 500],
+    ['does not come from a former standby', { standbyId: 's0', triedAtMs: 9000, seenMs: 77 }, 500],
   ] as const)
     it(name, () => {
       const seen = planSeen(known, { standbyId: 's1', triedAtMs: 9000 }, 500)
       expect(seen).to.deep.equal({ standbyId: 's1', triedAtMs: 9000, seenMs: expected })
     })
 
-  it('is in the past if the host reports the past', () => {
+  it('is the time of the host if that is in the past', () => {
     expect(planSeen(undefined, { standbyId: 's1', triedAtMs: 400 }, 500).seenMs).to.equal(400)
   })
 
-  it('of a usable copy is at most the present', () => {
+  it('is at most the present in the copy that is used', () => {
     expect(findUsable(viewOf({}), [copy], 5)?.takenAtMs).to.equal(5)
   })
 })
 
-describe('the increments that are ordered', () => {
+describe('the increments that begin', () => {
   const view = (uuid: string, hostId = 'b'): GuestView => viewOf({ uuid, standby: { ...standby, hostId } })
   const [u1, u2, u3, other] = [view('u1'), view('u2'), view('u3'), view('u4', 'c')]
   for (const [name, due, running, expected] of [
     ['are at most two at a time for each host', [u1, u2, u3, other], [], [u1, u2, other]],
-    ['count with those that run', [u2, u3], [u1], [u2]],
+    ['include running increments in the limit', [u2, u3], [u1], [u2]],
     ['do not include a third one while two run', [u3], [u1, u2], []],
-    ['include running ones, whose order was possibly lost', [u1, u3], [u1, u2], [u1]],
+    ['repeat a running increment, because its request may be lost', [u1, u3], [u1, u2], [u1]],
   ] as const)
     it(name, () => expect(planOrders(due, running)).to.deep.equal(expected))
 })

@@ -7,7 +7,7 @@ import type { GuestView } from '../reported.js'
 import type { StoredStandby } from './standby-store.js'
 
 const minuteMs = 60_000
-/** Maximum time in ms after a failed attempt until the next one. */
+/** Maximum delay in ms before the next attempt after a failure. */
 const retryMs = 5 * minuteMs
 
 /** Maximum number of increments that one host receives at a time. */

@@ -9,7 +9,7 @@ const settings = { intervalMinutes: 1, bandwidthMbps: 0, takenAtMs: 0, sentBytes
 
 const hostOf = (id: string) => ({ record: { id }, online: true, guests: new Map(), conflicts: new Map() })
 
-/** A keeper whose hosts refuse all copies. The refusals are ordered from the hosts of the guests, and are recorded. */
+/** A keeper whose hosts refuse all copies. It reports each refusal to the guest's host, which records it. */
 class Lab {
   guests: GuestView[] = []
   readonly stored = new Map<string, StoredStandby>()

@@ -182,7 +182,7 @@ export class StandbyKeeper {
   async #tidy(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
     this.#tidiedMs = performance.now()
     await this.#withdrawEnded(relocating, stored)
-    // At the same time, so that one host that does not answer delays the increments of all others only once.
+    // This runs in parallel, so that unresponsive hosts delay the increments only once.
     const hostIds = [...this.options.view.states()].map(({ record }) => record.id)
     await Promise.all(hostIds.map((hostId) => this.#tidyHostQuietly(hostId, relocating)))
   }

@@ -33,7 +33,7 @@ describe('the check of the host of a standby', () => {
     ['refuses a disk for which the host has too little unallocated space', {}, 81, 'b', 'resource_exhausted'],
     ['accepts a new interval on the same host', { standby: { standbyId: 's', hostId: 'b' } }, 99, 'b', undefined],
     ['refuses a virtual machine', { virtualization: 'kvm' }, 0, 'b', 'unsupported'],
-    ['refuses the host of the guest', {}, 0, 'a', 'invalid_field'],
+    ['refuses the host on which the guest runs', {}, 0, 'a', 'invalid_field'],
     ['refuses an unknown host', {}, 0, 'c', 'not_found'],
   ] as const)
     it(name, async () => expect(await refusal(change, allocatedGb, hostId)).to.equal(expected))

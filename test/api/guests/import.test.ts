@@ -189,7 +189,7 @@ describe('POST /containers/import', () => {
       )
     })
 
-    it('can be canceled like other tasks, and the client learns it', async () => {
+    it('can be canceled like other tasks, and reports this to the client', async () => {
       const answer = once(client, 'response') as Promise<[IncomingMessage]>
       const { data } = (await gateway.request('GET', '/tasks?status=running')).body
       const { id } = (data as { id: string }[])[0]!

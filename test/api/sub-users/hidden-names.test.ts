@@ -63,7 +63,7 @@ describe('a sub-user does not see who else manages its container', function () {
   const users = async (path: string, ask?: Caller) => (await read(path, ask)).map(({ user }) => user)
   const everything: Caller = (...request) => lab.gateway.request(...request)
 
-  it('in tasks, nor finds out with a filter', async () => {
+  it('in tasks, even with a filter', async () => {
     const rows = await read('/tasks')
     expect(rows.map(({ user }) => user)).to.deep.equal([own.username, 'provider', 'provider'])
     for (const { id, user } of rows) expect(await read(`/tasks/${String(id)}`)).to.include({ user })
@@ -83,7 +83,7 @@ describe('a sub-user does not see who else manages its container', function () {
     expect(all.map(({ user }) => user)).to.include.members([own.username, hidden[2], 'hedda'])
   })
 
-  it('in snapshots and schedules, and cannot read backups', async () => {
+  it('in snapshots, schedules and backups', async () => {
     const { snapshots, schedule } = (await read(lab.path)) as unknown as { snapshots: Row[]; schedule: Row }
     expect(snapshots.map(({ created_by: name }) => name)).to.deep.equal([own.username, 'provider'])
     expect(schedule).to.include({ created_by: 'provider' })
@@ -101,7 +101,7 @@ describe('a sub-user does not see who else manages its container', function () {
     for (const name of hidden) expect(JSON.stringify(streams[0]!.events)).not.to.include(name)
   })
 
-  it('in events that it receives later, after a lost connection', async () => {
+  it('in events that follow a reconnection', async () => {
     const { cookie, ...headers } = await calls.headers(await calls.account(own))
     const first = streams[0]!.events[0]!.id
     const resumed = await EventStream.open(

@@ -36,7 +36,7 @@ export class Tmux {
     this.#run('send-keys', ...names)
   }
 
-  /** Pastes a text. Its lines end with Enter; programs that request it get the marks of a bracketed paste. */
+  /** Pastes a text, with Enter after each line. Adds bracketed-paste markers if the program requested them. */
   paste(text: string): void {
     const file = `${this.record}.pasted`
     writeFileSync(file, text)

@@ -23,7 +23,7 @@ export class ConsoleLab {
   private constructor(readonly gateway: TestGateway) {}
 
   static async start(options: TestGatewayOptions = {}): Promise<ConsoleLab> {
-    // Consoles send so much data that the agent may be silent for a while. The host must stay online nevertheless.
+    // Heavy console output can delay the agent's messages. The host must stay online during such a delay.
     const settings = { reconnectMs: 60_000, ...options, now: () => Date.now() + lab.aheadMs }
     const lab: ConsoleLab = new ConsoleLab(await startTestGateway(settings))
     return lab
