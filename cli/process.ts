@@ -30,16 +30,16 @@ let farewell: string | undefined
 
 function loseOutput(cause: NodeJS.ErrnoException): void {
   lostOutput ??= cause
-  if (farewell !== undefined) endAfterLoss(farewell)
+  if (farewell !== undefined) endAfterLoss(cause, farewell)
 }
 
 function endWithReader(text = ''): void {
   farewell = text
-  if (lostOutput) endAfterLoss(text)
+  if (lostOutput) endAfterLoss(lostOutput, text)
 }
 
-function endAfterLoss(text: string): never {
-  process.stderr.write(text)
+function endAfterLoss({ code }: NodeJS.ErrnoException, text: string): never {
+  if (code === 'EPIPE') process.stderr.write(text)
   process.exit(finalCode(exitCodes.ok))
 }
 

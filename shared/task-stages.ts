@@ -5,6 +5,7 @@ export const taskStages = [
   ...(['hand_over', 'image', 'keep', 'last_changes', 'leave', 'make', 'mode', 'password', 'prepare'] as const),
   ...(['release', 'remove', 'rescue', 'room', 'rotate', 'send', 'shutdown', 'snapshot', 'start', 'stop'] as const),
   ...(['use', 'verify', 'volume'] as const),
+  'canceling',
   // Images
   ...(['asking the mirror', 'asking the server of images', 'waiting for other images', 'downloading'] as const),
   ...(['reading package lists', 'downloading packages', 'extracting packages'] as const),

@@ -26,6 +26,7 @@ export async function runConsole({ guest, isSerial, options, surroundings }: Con
     size: () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 }),
     show: (bytes) => void stdout.write(bytes),
     onOpen: () => {
+      surroundings.endWithReader()
       surroundings.writeError(`Connected to ${name}. Ctrl-] ends the console.\r\n`)
       stdin.setRawMode(true).on('data', type)
     },

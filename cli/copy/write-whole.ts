@@ -36,7 +36,10 @@ export async function writeFileWhole(
   }
 }
 
-/** Writes to the standard output as fast as its reader reads. */
+/** Writes to the standard output as fast as its reader reads. Ends early if its reader ends, as with `| head`. */
 export async function writeToOutput(parts: AsyncIterable<Uint8Array>): Promise<void> {
-  await pipeline(parts, createWriteStream('', { fd: 1, autoClose: false }))
+  const output = createWriteStream('', { fd: 1, autoClose: false })
+  await pipeline(parts, output).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'EPIPE') throw cause
+  })
 }

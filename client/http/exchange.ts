@@ -52,6 +52,8 @@ export function exchange(
     sent.once('error', (cause: NodeJS.ErrnoException) =>
       reject(signal?.aborted ? (signal.reason as Error) : unreachable(url, cause, connected())),
     )
+    // Keep-alives detect a lost gateway, which the long limit of uploads would not.
+    if (upload) sent.setSocketKeepAlive(true, 30_000)
     if (upload) sendParts(sent, upload.parts)
     else sent.end(text)
   })

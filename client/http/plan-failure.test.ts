@@ -16,7 +16,7 @@ describe('the message about a gateway that cannot be reached', () => {
       'https://panel.example.com/berth',
       'EPROTO',
       sslError('packet length too long'),
-      'https://panel.example.com/berth does not use TLS: try http://panel.example.com:443/berth',
+      'https://panel.example.com/berth does not use TLS: check the port',
     ],
     [
       'https://127.0.0.1:8443',

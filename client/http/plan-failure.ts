@@ -12,10 +12,16 @@ export const isUnresolved = (code: string): boolean => unresolvedCodes.has(code)
 /** Returns the message for the user. @param url the URL of the gateway */
 export function describeFailure(url: string, { code = '', message }: ConnectionFailure): string {
   if (isUnresolved(code)) return `the name ${new URL(url).hostname} cannot be resolved`
-  if (noTls.test(message)) return `${url} does not use TLS: try ${withoutTls(url)}`
+  if (noTls.test(message))
+    return `${url} does not use TLS: ${isLocal(url) ? `try ${withoutTls(url)}` : 'check the port'}`
   const [, reason] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? []
   if (reason !== undefined) return `cannot reach ${url}: TLS failed: ${reason}`
   return `cannot reach ${url}: ${code === 'ECONNREFUSED' ? 'the connection was refused' : message.trim()}`
+}
+
+/** True for addresses of this machine. The key must not leave it without encryption. */
+function isLocal(url: string): boolean {
+  return /^(localhost|127\..*|\[::1\])$/.test(new URL(url).hostname)
 }
 
 /** Returns the URL with `http`, and with the same port. */

@@ -1,10 +1,14 @@
+import { securityUser } from '../../shared/abuse.js'
 import type { Principal } from './principal.js'
 
-/** Name that sub-users see instead of the names of all other callers: administrators, API keys and other sub-users. */
+/** Name that sub-users see instead of the names of administrators, API keys and other sub-users. */
 export const hiddenActor = 'provider'
 
+/** Name for changes that an agent makes by itself, such as a restart after a crash. */
+const systemActor = 'system'
+
 /** Describes the field of an answer that contains a name from `shownActor`. */
-export const actorDescription = `Sub-users see \`${hiddenActor}\` instead of the name of any other caller.`
+export const actorDescription = `Sub-users see \`${hiddenActor}\` instead of the name of any other caller. \`${systemActor}\`: Berth itself.`
 
 /** Returns the only name that a caller may see. `undefined`: the caller is not a sub-user and may see all names. */
 export function ownNameOf({ subUser, user }: Pick<Principal, 'subUser' | 'user'>): string | undefined {
@@ -17,5 +21,6 @@ export function ownNameOf({ subUser, user }: Pick<Principal, 'subUser' | 'user'>
  * @param ownName result of `ownNameOf` for the reader
  */
 export function shownActor(name: string, ownName: string | undefined): string {
-  return ownName === undefined || name === '' || name === ownName ? name : hiddenActor
+  const isShown = ownName === undefined || ['', ownName, systemActor, securityUser].includes(name)
+  return isShown ? name : hiddenActor
 }

@@ -117,7 +117,10 @@ export function withoutSessions<A extends Account>(account: A): A {
   return { ...account, generation: account.generation + 1 }
 }
 
-/** Pattern of user names. It excludes colons, because callers with a key are named `api:NAME`. */
-export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$'
+/**
+ * Pattern of user names. It excludes colons, because callers with a key are named `api:NAME`, and names that stand for
+ * other actors (see `shownActor`).
+ */
+export const usernamePattern = '^(?!(?:provider|system)$)[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$'
 export const usernameRule =
-  'must be 1 to 64 letters, digits, ".", "_", "@", "+" or "-", starting with a letter or digit'
+  'must be 1 to 64 letters, digits, ".", "_", "@", "+" or "-", starting with a letter or digit, and not "provider" or "system"'

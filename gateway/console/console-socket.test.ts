@@ -2,8 +2,9 @@ import { EventEmitter } from 'node:events'
 import { expect } from 'chai'
 import type { WebSocket } from 'ws'
 import type { ConsoleRequest } from '../../shared/console-frames.js'
+import { BerthError } from '../../shared/errors.js'
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
-import type { ConsoleListener, ConsoleStream } from '../fleet/agent-contract.js'
+import type { ConsoleListener, ConsoleOpener, ConsoleStream } from '../fleet/agent-contract.js'
 import { waitFor } from '../../test/support/wait.js'
 import { ConsoleSocket, type ConsoleSocketParts } from './console-socket.js'
 import type { ConsoleEnding } from './endings.js'
@@ -17,7 +18,7 @@ class FakeSocket extends EventEmitter {
 }
 
 /** Opens a console. The test plays the agent through the listeners of the streams. */
-function openConsole(mode = 'shell', { isOnline = true } = {}) {
+function openConsole(mode = 'shell', { isOffline = false } = {}) {
   const listeners: ConsoleListener[] = []
   const requests: ConsoleRequest[] = []
   const endings: ConsoleEnding[] = []
@@ -30,14 +31,22 @@ function openConsole(mode = 'shell', { isOnline = true } = {}) {
     pause: silent,
     resume: silent,
   }
+  const connections: string[] = []
+  const openBy =
+    (connection: string): ConsoleOpener =>
+    (listener) => {
+      connections.push(connection)
+      listeners.push(listener)
+      return stream
+    }
   const socket = new FakeSocket()
   new ConsoleSocket({
     socket: socket as unknown as WebSocket,
-    openStream: (listener) => {
-      listeners.push(listener)
-      return stream
+    openStream: openBy('first'),
+    reconnect: async () => {
+      if (isOffline) throw new BerthError('unavailable', 'host_offline', 'the host is offline')
+      return openBy('next')
     },
-    isOnline: () => isOnline,
     start: { guestUuid: 'some', mode } as ConsoleSocketParts['start'],
     voice: {
       connecting: silent,
@@ -49,26 +58,28 @@ function openConsole(mode = 'shell', { isOnline = true } = {}) {
     onReady: silent,
     onEnd: (ending) => endings.push(ending),
   })
-  return { socket, listeners, requests, endings }
+  return { socket, listeners, connections, requests, endings }
 }
 
 const opened = { $case: 'opened', value: { offset: 0 } } as Parameters<ConsoleListener['onMessage']>[0]
 
 describe('the socket of a console', () => {
   it('is opened again until the host accepts it, if its connection breaks before it is open', async () => {
-    const { listeners, requests, endings } = openConsole()
+    const { listeners, connections, requests, endings } = openConsole()
     for (const attempts of [1, 2]) {
       listeners[attempts - 1]!.onEnd(brokenError(undefined))
       await waitFor(() => listeners.length > attempts, { what: 'another attempt' })
     }
     listeners[2]!.onMessage(opened)
     expect(requests.map(({ $case }) => $case)).to.deep.equal(['start', 'start', 'start'])
+    expect(connections, 'the connection of each attempt').to.deep.equal(['first', 'next', 'next'])
     expect(endings).to.deep.equal([])
   })
 
-  it('is not opened again if the host is offline', () => {
-    const { listeners, endings } = openConsole('shell', { isOnline: false })
+  it('is not opened again if the host is offline', async () => {
+    const { listeners, endings } = openConsole('shell', { isOffline: true })
     listeners[0]!.onEnd(brokenError(undefined))
+    await waitFor(() => endings.length > 0, { what: 'the end' })
     expect([listeners.length, endings]).to.deep.equal([1, [{ code: 1011, reason: 'host_offline' }]])
   })
 

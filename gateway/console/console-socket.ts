@@ -3,7 +3,7 @@ import type { ConsoleOpened, ConsoleStart } from '../../proto/gen/berth/agent/v1
 import type { ConsoleRequest } from '../../shared/console-frames.js'
 import { BerthError } from '../../shared/errors.js'
 import { fromServiceError, UnansweredError } from '../../shared/grpc-errors.js'
-import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/agent-contract.js'
+import type { ConsoleOpener, ConsoleOutput, ConsoleStream } from '../fleet/agent-contract.js'
 import { endingOfError, endingOfExit, endings, type ConsoleEnding } from './endings.js'
 import type { ClientFrame } from './frames.js'
 import { InputRate } from './input-rate.js'
@@ -15,8 +15,8 @@ const inputWindowBytes = 256 * 1024
 const fullBytes = 1024 * 1024
 const drainedBytes = 256 * 1024
 const openTimeoutMs = 30_000
-/** Time in ms until a console whose connection broke before it was open is opened again. */
-const reopenMs = 500
+/** Pauses in ms before further attempts to open a console whose connection broke before it was open. */
+const reopenPausesMs = [500, 2000, 5000]
 /** Interval of pings in ms. A client that does not answer a ping before the next ping is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
@@ -27,9 +27,9 @@ const resizeCostBytes = 1024
 
 export interface ConsoleSocketParts {
   readonly socket: WebSocket
-  openStream(listener: ConsoleListener): ConsoleStream
-  /** True while the guest's host is online. */
-  isOnline(): boolean
+  readonly openStream: ConsoleOpener
+  /** Waits for the next connection to the host. @throws {BerthError} `host_offline` */
+  reconnect(): Promise<ConsoleOpener>
   readonly start: ConsoleStart
   readonly voice: ConsoleVoice
   readFrame(data: Buffer, isBinary: boolean): ClientFrame
@@ -68,6 +68,7 @@ export class ConsoleSocket {
   #stream: ConsoleStream
   readonly #timer: NodeJS.Timeout
   #reopenTimer: NodeJS.Timeout | undefined
+  #reopened = 0
   /** Why the last attempt to open the console failed. */
   #problem: BerthError | undefined
   #resumeTimer: NodeJS.Timeout | undefined
@@ -85,7 +86,7 @@ export class ConsoleSocket {
     socket.on('close', (code) => this.#left(code))
     socket.pause() // the socket stays paused until the console is open in the guest
     voice.connecting(socket)
-    this.#stream = this.#open()
+    this.#stream = this.#open(parts.openStream)
   }
 
   get hasEnded(): boolean {
@@ -128,8 +129,8 @@ export class ConsoleSocket {
     if (this.#state === 'open') this.parts.voice.warn(this.parts.socket, ending, seconds)
   }
 
-  #open(): ConsoleStream {
-    const stream = this.parts.openStream({
+  #open(openStream: ConsoleOpener): ConsoleStream {
+    const stream = openStream({
       onMessage: (message) => this.#show(message),
       onEnd: (error) => this.#failed(error),
     })
@@ -281,7 +282,7 @@ export class ConsoleSocket {
    */
   #mayReopen(error: BerthError): boolean {
     const isRepeatable = this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError
-    return isRepeatable && this.parts.isOnline()
+    return isRepeatable && this.#reopened < reopenPausesMs.length
   }
 
   #failed(error: unknown): void {
@@ -289,7 +290,16 @@ export class ConsoleSocket {
     const known = fromServiceError(error, { step: 'open a console', left: this.#state === 'open' })
     if (!this.#mayReopen(known)) return this.#fail(known)
     this.#problem = known
-    this.#reopenTimer = setTimeout(() => (this.#stream = this.#open()), reopenMs)
+    this.#reopenTimer = setTimeout(() => void this.#reopen(), reopenPausesMs[this.#reopened++])
+  }
+
+  async #reopen(): Promise<void> {
+    try {
+      const openStream = await this.parts.reconnect()
+      if (this.#state === 'opening') this.#stream = this.#open(openStream)
+    } catch (error) {
+      this.#failed(error)
+    }
   }
 
   #giveUp(): void {

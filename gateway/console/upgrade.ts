@@ -179,7 +179,7 @@ export class ConsoleUpgrades {
     const open: ConsoleSocket = new ConsoleSocket({
       socket,
       openStream,
-      isOnline: () => this.parts.fleet.view.findGuest(guest.guest.uuid)?.online === true,
+      reconnect: async () => this.parts.fleet.agent(guest.hostId).consoleOpener(),
       voice: offer.isOwn ? ownVoice : isScreen ? screenVoice : terminalVoice,
       readFrame: offer.isOwn ? readOwnFrame : isScreen ? readScreenFrame : readTerminalFrame,
       start: {

@@ -56,7 +56,7 @@ export const HostRowSchema = Type.Object(
     }),
     join_token_status: oneOf(
       ['none', 'valid', 'expired'],
-      'State of the newest join token of the host. `none`: it was used, or no token was created.',
+      'State of the newest join token of the host. `none`: it was used, no token was created, or an older version created it.',
     ),
     upgrade: Type.Union([UpgradeSchema, Type.Null()], {
       description:

@@ -178,7 +178,7 @@ describe('POST /containers/import', () => {
         const { data } = (await gateway.request('GET', '/tasks?status=running')).body
         return (data as { stage: string }[])[0]?.stage ?? ''
       }
-      await waitFor(async () => /^received \d+ MiB$/.test(await stage()), { what: 'the progress' })
+      await waitFor(async () => /^receiving: \d+ MiB$/.test(await stage()), { what: 'the progress' })
       client.destroy()
       await waitFor(
         async () => {

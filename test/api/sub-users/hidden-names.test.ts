@@ -63,6 +63,15 @@ describe('a sub-user does not see who else manages its container', function () {
   const users = async (path: string, ask?: Caller) => (await read(path, ask)).map(({ user }) => user)
   const everything: Caller = (...request) => lab.gateway.request(...request)
 
+  it('because no account can have a name that stands for others', async () => {
+    for (const username of ['provider', 'system']) {
+      const { status, body } = await lab.gateway.request('POST', '/sub-user/create', {
+        body: { container_name: lab.guest.name, username },
+      })
+      expect([status, body.code]).to.deep.equal([400, 'invalid_field'])
+    }
+  })
+
   it('in tasks, even with a filter', async () => {
     const rows = await read('/tasks')
     expect(rows.map(({ user }) => user)).to.deep.equal([own.username, 'provider', 'provider'])

@@ -56,6 +56,7 @@ export const tasks = {
   'stage.send': 'Copying to backup target',
   'stage.verify': 'Verifying backup',
   'stage.snapshot': 'Taking snapshot',
+  'stage.canceling': 'Canceling',
   'stage.commit': 'Finishing',
   'stage.keep': 'Saving',
   'stage.forget': 'Cleaning up',

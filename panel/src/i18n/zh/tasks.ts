@@ -58,6 +58,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'stage.send': '复制到备份目标',
   'stage.verify': '校验备份',
   'stage.snapshot': '创建快照',
+  'stage.canceling': '正在取消',
   'stage.commit': '完成',
   'stage.keep': '保存',
   'stage.forget': '清理',
