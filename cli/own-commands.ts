@@ -7,9 +7,28 @@ import type { Surroundings } from './surroundings.js'
 
 /* Commands that are not operations of the API. Their code is loaded when they run. */
 
+/** Examples of commands, in addition to those in their descriptions. */
+const ownExamples: Readonly<Record<string, string>> = {
+  events: 'events -f --kinds guest,task',
+  console: 'console web1',
+  logs: 'logs web1 ssh.service -f',
+  why: 'why web1 80',
+  migrate: 'migrate web1 node2',
+  drain: 'drain node1 --deadline +2h',
+  apply: 'apply -f fleet.yaml --dry-run',
+  export: 'export > fleet.yaml',
+  mcp: 'mcp --read-only',
+  login: 'login https://panel.example.com',
+  completion: 'completion bash > /etc/bash_completion.d/berth',
+}
+
 export function addOwnCommands(program: Command, surroundings: Surroundings): void {
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
-  const add = (name: string, description: string): Command => program.command(name).description(description)
+  const add = (name: string, description: string): Command => {
+    const command = program.command(name).description(description)
+    const example = ownExamples[command.name()]
+    return example === undefined ? command : command.addHelpText('after', `\nExample:\n  berth ${example}`)
+  }
   addContextCommands(program, surroundings)
   addHostCommand(program, surroundings)
 
@@ -25,7 +44,7 @@ export function addOwnCommands(program: Command, surroundings: Surroundings): vo
 
   add('events', 'Prints changes as they happen.')
     .option('-f, --follow', 'connect again when the stream ends')
-    .option('--kinds <kinds>', 'kinds of events, separated by commas: guest, task, host, usage, alert')
+    .option('--kinds <kinds>', 'kinds of events, separated by commas: guest, task, host, usage, alert, maintenance')
     .action(async (options: { follow?: boolean; kinds?: string }) => {
       const { runEvents } = await import('./commands/events.js')
       await runEvents({ ...options, options: globals(), surroundings })
@@ -147,7 +166,7 @@ function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void
     })
 
   add('migrate <guest> [host]', 'Shows how a guest would move to another host, and moves it after a confirmation.')
-    .option('--offline', 'shut the guest down during the move, if it cannot move while it runs')
+    .option('--offline', 'shut the guest down for the move; for guests that cannot move while they run')
     .option('--bandwidth-mbps <number>', 'limit of the transfer in Mbit/s; default: no limit')
     .option(
       '--max-downtime-ms <number>',

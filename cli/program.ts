@@ -49,7 +49,10 @@ Exit codes: 0 success, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 co
 
 /** Creates a command that throws an error instead of ending the process. */
 function newCommand(name: string): Command {
-  return new Command(name).exitOverride().helpCommand(false).configureHelp({ showGlobalOptions: true, optionTerm })
+  return new Command(name)
+    .exitOverride()
+    .helpCommand(false)
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20, optionTerm })
 }
 
 /** Returns the text of a flag for the help. A switch is shown with its opposite, as in `--[no-]start`. */
@@ -81,7 +84,7 @@ function operationCommand(operation: Operation, { surroundings }: ProgramOptions
   if (hasBody) command.option('--data <json>', 'fields of the body as a JSON object; @FILE reads a file, @- the input')
   if (operation.answer === 'file')
     command.option('-f, --file <file>', 'file for the result; - or without it: the standard output')
-  command.addHelpText('after', `\nExample:\n  berth ${example}`)
+  command.addHelpText('after', `${valueHelp(flags)}\nExample:\n  berth ${example}`)
   return command.action(async () => {
     const { runOperation } = await import('./commands/run-operation.js')
     const input = inputOf(operation, command)
@@ -94,6 +97,15 @@ function operationCommand(operation: Operation, { surroundings }: ProgramOptions
       surroundings,
     })
   })
+}
+
+/** Returns a line about the syntax of values, if the command has flags with such values. */
+function valueHelp(flags: readonly Flag[]): string {
+  const lines = [
+    flags.some(({ type }) => type === 'size') ? 'Sizes: 512m, 1.5g, or a number in the unit of the flag.' : '',
+    flags.some(({ type }) => type === 'text') ? 'For a text, @FILE reads it from a file.' : '',
+  ].filter(Boolean)
+  return lines.length === 0 ? '' : `\n${lines.join(' ')}\n`
 }
 
 const firstSentence = (text: string): string => /^.*?(?=\. |$)/.exec(text)?.[0] ?? text

@@ -14,6 +14,7 @@ describe('the texts of commands', () => {
       'A guest. Guests of LXC containers stay',
     ],
     ['say "customer" instead of "sub-user"', 'Sub-users and the sub-user', 'Customers and the customer'],
+    ['keep the names of scopes', 'container:read, host:*', 'container:read, host:*'],
     ['name commands instead of API paths', 'see `GET /templates?page=1`', 'see `berth template list`'],
     ['name flags instead of API fields', 'with `template_id`', 'with `--image`'],
     [

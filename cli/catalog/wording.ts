@@ -26,7 +26,7 @@ function codeOf(code: string, { commands, flags }: WordingContext): string {
 function proseOf(text: string): string {
   return text
     .replace(
-      /(?<!LXC )\b([cC])ontainer(s?)\b(?!_)/g,
+      /(?<!LXC )\b([cC])ontainer(s?)\b(?!_|:[\w*])/g,
       (_, c: string, end: string) => `${c === 'C' ? 'G' : 'g'}uest${end}`,
     )
     .replace(/\b([sS])ub-user(s?)\b/g, (_, s: string, end: string) => `${s === 'S' ? 'C' : 'c'}ustomer${end}`)

@@ -22,6 +22,10 @@ export function filterWithJq(json: string, filter: string): string {
   }
 }
 
+function describeStart({ code, message }: NodeJS.ErrnoException): string {
+  return `--jq: ${code === 'ENOENT' ? 'the program jq is not installed' : `cannot run jq: ${message}`}`
+}
+
 function runJq(input: string, filter: string): string {
   const { spawnSync } = process.getBuiltinModule('node:child_process') // takes 10 ms, and most commands have no filter
   // The space before the filter keeps jq from reading it as an option. Version 1.6 does not know `--`.
@@ -32,7 +36,7 @@ function runJq(input: string, filter: string): string {
   })
   // EPIPE: jq ended before it had read everything. Its exit code tells whether it failed.
   if (error && (error as NodeJS.ErrnoException).code !== 'EPIPE')
-    throw new CliError(exitCodes.failed, `--jq: cannot run jq: ${error.message}`, 'install the program jq')
+    throw new CliError(exitCodes.failed, describeStart(error), 'install the program jq, or use -o json')
   const [reason] = stderr.trim().split('\n')
   if (status !== 0) throw usageError(`--jq: ${printable(reason || `jq ended with ${signal ?? status}`)}`)
   return stdout

@@ -39,7 +39,7 @@ const BodySchema = Type.Object(
     delete_protected: Type.Optional(
       Type.Boolean({
         description:
-          '`true`: requests to delete or reinstall the container are answered with 409 `delete_protected`, for every caller.',
+          '`true`: no caller can delete or reinstall the container. Such requests get 409 with the code `delete_protected`.',
       }),
     ),
     placement: Type.Optional(PlacementSchema),
