@@ -12,7 +12,7 @@ import {
 import type { Principal } from '../../access/principal.js'
 import { parsePublicAddress } from '../../fleet/public-address.js'
 import type { Drains } from '../../drains/drains.js'
-import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contract.js'
+import type { Fleet, FleetView, HostChange, HostView, JoinToken } from '../../fleet/contract.js'
 import { listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { restricts, trimmed } from '../../http/normalize.js'
@@ -159,7 +159,8 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
         const shown = wanted.publicAddress && `, public_address ${wanted.publicAddress}`
         context.audit({ target: host.name, detail: `id ${host.id}, address ${host.address}${shown}` })
         const token = await fleet.hosts.createJoinToken(host.id)
-        const data = { host: getRow({ view: fleet.view, time }, caller, host.id), ...tokenRow(token, time) }
+        const added: HostView = { ...host, joinToken: 'valid' } // the token was created after the host
+        const data = { host: hostRow(added, { caller, containers: 0, time }), ...tokenRow(token, time) }
         return { status: 201, message: 'host added', data }
       },
     }),
