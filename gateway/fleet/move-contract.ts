@@ -35,7 +35,7 @@ export interface EvacuatedBackup {
 export interface PlannedEvacuation extends PlannedMove {
   /** Newest backup of the guest. Absent if the guest has no backup. */
   readonly backup?: EvacuatedBackup
-  /** Complete copy of the guest on the host of its warm standby. Absent: there is none. */
+  /** Complete copy of the guest on the host of its warm standby. Absent: no complete copy exists. */
   readonly standby?: UsableStandby
   /** True if the guest is started from the standby, which is newer than the backup. */
   readonly isFromStandby: boolean

@@ -18,7 +18,7 @@ const gib = 1024 ** 3
 
 type AllocatedGuest = Pick<GuestRecord, 'spec' | 'snapshotSpace' | 'snapshots' | 'ownership'>
 
-/** What is on this host: its guests, and copies of standbys, which take disk space only. */
+/** The guests of this host, and its copies of standbys, which take only disk space. */
 export interface PresentGuests {
   readonly guests: readonly AllocatedGuest[]
   readonly copies: readonly Pick<StandbyCopy, 'uuid' | 'diskGb'>[]
