@@ -141,9 +141,12 @@ export const AgentConfigSchema = Type.Object(
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
     /**
      * Seconds for which guests are not started after a boot of the host. The wait ends early when a gateway has checked
-     * which guests belong to other hosts. 0: guests are started at once.
+     * which guests belong to other hosts. 0: guests are started at once. `auto`: without a limit if the fleet has other
+     * hosts, otherwise 60.
      */
-    owner_check_seconds: Type.Integer({ minimum: 0, maximum: 86400, default: 60 }),
+    owner_check_seconds: Type.Union([Type.Literal('auto'), Type.Integer({ minimum: 0, maximum: 86400 })], {
+      default: 'auto',
+    }),
   },
   { additionalProperties: false },
 )

@@ -20,7 +20,8 @@ interface Node {
   maximum?: number
   exclusiveMinimum?: number
   maxItems?: number
-  anyOf?: { const: string }[]
+  anyOf?: Node[]
+  const?: string
   properties?: Record<string, Node>
 }
 
@@ -53,8 +54,10 @@ function findNode(schema: Node, key: string): Node | undefined {
   return key.split('.').reduce<Node | undefined>((at, part) => at?.properties?.[part], schema)
 }
 
-function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }: Node): string {
-  if (anyOf) return anyOf.map((choice) => `\`${choice.const}\``).join(', ')
+function limitsOf(node: Node): string {
+  const { type, minimum, maximum, exclusiveMinimum, maxItems, anyOf } = node
+  if (node.const !== undefined) return `\`${node.const}\``
+  if (anyOf) return anyOf.map(limitsOf).join(', ')
   if (maxItems !== undefined) return `at most ${maxItems} entries`
   if (maximum === undefined) return type ?? ''
   return exclusiveMinimum !== undefined ? `above ${exclusiveMinimum}, to ${maximum}` : `${minimum} to ${maximum}`

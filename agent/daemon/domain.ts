@@ -77,6 +77,9 @@ export interface Domain {
   readonly standbys: { readonly copies: StandbyCopies; readonly sender: StandbySender }
 }
 
+const waitsForGateway =
+  'guests are not started before a gateway has compared their owners, because other hosts may have restored them'
+
 export interface DomainOptions {
   config: AgentConfig
   log: Logger
@@ -116,7 +119,8 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     },
   })
   closers.add(() => network.close())
-  const startGate = openStartGate(db, readBootId(), config.owner_check_seconds * 1000)
+  const startGate = openStartGate(db, readBootId(), config.owner_check_seconds)
+  if (startGate.leftMs === Infinity) log.warn(waitsForGateway)
   const ports = new HostPorts({ store, config: config.network, facts: host.facts })
   const imports = new Imports({
     store: new ImportStore(changes),

@@ -34,9 +34,9 @@ export function createMoveService(parts: MoveServiceParts): MoveServiceServer {
       await arrivals.decisions.appoint(request)
       return { revision: changes.revision }
     }),
-    confirmOwners: unary(log, 'confirm the owners of guests', async ({ others }) => {
+    confirmOwners: unary(log, 'confirm the owners of guests', async ({ others, hasOtherHosts }) => {
       for (const { uuid, generation } of others) await arrivals.decisions.appoint({ uuid, generation, isOwner: false })
-      startGate.open()
+      startGate.open(hasOtherHosts)
       return {}
     }),
     expectStandby: unary(log, 'expect a standby', async (request) => {

@@ -38,8 +38,8 @@ export class HostState {
   /** The latest reason why this gateway rejected data of the agent. */
   refused = ''
   online = false
-  /** True if a gateway has reported to the online host which of its guests belong to other hosts. */
-  areOwnersConfirmed = false
+  /** Content of the last confirmation of owners since the host came online. See `OwnerConfirmations`. */
+  confirmation: { readonly hasOtherHosts: boolean } | undefined
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined

@@ -1,15 +1,17 @@
 import { expect } from 'chai'
-import { openDatabase } from '../../state/database.js'
+import { openDatabase, type Database } from '../../state/database.js'
 import { openStartGate, StartGate } from './start-gate.js'
 
 const waitMs = 3_600_000
+const seconds = 3600
 
 describe('the start of guests after a boot of the host', () => {
-  const journal = openDatabase(':memory:')
-  after(() => journal.close())
+  let journal: Database
+  beforeEach(() => (journal = openDatabase(':memory:')))
+  afterEach(() => journal.close())
 
   it('waits after a boot until a gateway has compared the owners, even if the agent restarts meanwhile', () => {
-    const start = (bootId: string): StartGate => openStartGate(journal, bootId, waitMs)
+    const start = (bootId: string): StartGate => openStartGate(journal, bootId, seconds)
     const first = start('boot-1')
     expect(first.leftMs, 'new host').to.equal(0)
     first.open()
@@ -26,6 +28,37 @@ describe('the start of guests after a boot of the host', () => {
     gate.open()
     await opened
     expect(gate.leftMs).to.equal(0)
+  })
+  it('waits without a limit if the fleet has other hosts, and for 60 s otherwise', () => {
+    const start = (bootId: string, hasOtherHosts?: boolean): number => {
+      const gate = openStartGate(journal, bootId, 'auto')
+      const { leftMs } = gate
+      gate.open(hasOtherHosts)
+      return leftMs
+    }
+    start('boot-1')
+    expect(start('boot-2', true), 'not known').to.be.within(1, 60_000)
+    expect(start('boot-3'), 'other hosts').to.equal(Infinity)
+    expect(start('boot-4', false), 'the last gateway did not report it').to.equal(Infinity)
+    expect(start('boot-5'), 'the other hosts were removed').to.be.within(1, 60_000)
+  })
+  it('waits as long as the configuration says, also if the fleet has other hosts', () => {
+    openStartGate(journal, 'boot-1', 'auto').open(true)
+    expect(openStartGate(journal, 'boot-2', 10).leftMs).to.be.within(1, 10_000)
+    expect(openStartGate(journal, 'boot-2', 0).leftMs).to.equal(0)
+  })
+  it('does not begin before a gateway has answered if the wait has no limit, and ends with its caller', async () => {
+    const gate = new StartGate(Infinity)
+    const caller = new AbortController()
+    const waiting = gate.opened(caller.signal).then(
+      () => 'opened',
+      (error: Error) => error.name,
+    )
+    caller.abort()
+    expect(await waiting).to.equal('AbortError')
+    const opened = gate.opened(new AbortController().signal)
+    gate.open(true)
+    await opened
   })
   it('begins after a fixed time if no gateway connects', () => {
     let now = 0

@@ -3,12 +3,12 @@ import { pino } from 'pino'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './owner-confirmations.js'
 
 describe('the confirmation of owners to a host that connects', () => {
-  it('contains the guests that other hosts own, except guests that are moving away from the connecting host', async () => {
+  it('contains guests that other hosts own, except those moving away, and whether the fleet has other hosts', async () => {
     const confirmed: unknown[] = []
     const host = {
       record: { id: 'a' },
       online: true,
-      areOwnersConfirmed: false,
+      confirmation: undefined,
       description: { features: ['confirm-owners'] },
       guests: new Map(),
       conflicts: new Map(),
@@ -18,9 +18,10 @@ describe('the confirmation of owners to a host that connects', () => {
         ['moving-here', 3],
       ]),
     }
-    const confirmOwners = async ({ others }: { others: unknown[] }) => void confirmed.push(...others)
+    const confirmOwners = async (request: unknown) => void confirmed.push(request)
+    let total = 1
     const options = {
-      view: { states: () => [host] },
+      view: { states: () => [host], countHosts: () => ({ total }) },
       watched: { agent: () => ({ moves: { confirmOwners } }) },
       owners: { check: async () => undefined },
       moves: {
@@ -34,10 +35,20 @@ describe('the confirmation of owners to a host that connects', () => {
     const confirmations = new OwnerConfirmations(options as unknown as OwnerConfirmationsOptions)
     confirmations.work()
     await confirmations.settled()
-    expect(host.areOwnersConfirmed).to.equal(true)
-    expect(confirmed).to.deep.equal([
+    const others = [
       { uuid: 'restored-elsewhere', generation: 1 },
       { uuid: 'moving-here', generation: 3 },
+    ]
+    expect(confirmed).to.deep.equal([{ others, hasOtherHosts: false }])
+    confirmations.work()
+    await confirmations.settled()
+    expect(confirmed, 'nothing has changed').to.have.length(1)
+    total = 2
+    confirmations.work()
+    await confirmations.settled()
+    expect(confirmed, 'the fleet has a second host').to.deep.equal([
+      { others, hasOtherHosts: false },
+      { others, hasOtherHosts: true },
     ])
   })
 })

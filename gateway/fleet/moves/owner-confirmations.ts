@@ -20,6 +20,7 @@ export interface OwnerConfirmationsOptions {
 /**
  * Informs each host that connects which of its guests belong to other hosts. After a boot, a host starts its guests
  * only when it has this information. Every gateway informs hosts, because some hosts are reachable from only one.
+ * Hosts also learn whether the fleet has other hosts, and therefore how long they wait for a gateway after a boot.
  */
 export class OwnerConfirmations {
   readonly #running = new KeyedSingleFlight<string>()
@@ -30,7 +31,7 @@ export class OwnerConfirmations {
   work(): void {
     this.#hideFormer()
     for (const host of this.options.view.states())
-      if (host.online && !host.areOwnersConfirmed && host.description?.features.includes('confirm-owners'))
+      if (host.online && this.#isOutdated(host) && host.description?.features.includes('confirm-owners'))
         void this.#running.run(host.record.id, () => this.#confirm(host))
   }
 
@@ -50,6 +51,14 @@ export class OwnerConfirmations {
       }
   }
 
+  #isOutdated({ confirmation }: HostState): boolean {
+    return confirmation?.hasOtherHosts !== this.#hasOtherHosts
+  }
+
+  get #hasOtherHosts(): boolean {
+    return this.options.view.countHosts().total > 1
+  }
+
   async settled(): Promise<void> {
     await Promise.all(this.#running.keys.map((id) => this.#running.settled(id)))
   }
@@ -63,8 +72,9 @@ export class OwnerConfirmations {
       const others = [...host.outdated]
         .filter(([uuid]) => !isMovingAway(moves, uuid, host.record.id))
         .map(([uuid, generation]) => ({ uuid, generation }))
-      await watched.agent(host.record.id).moves.confirmOwners({ others })
-      if (host.online) host.areOwnersConfirmed = true
+      const hasOtherHosts = this.#hasOtherHosts
+      await watched.agent(host.record.id).moves.confirmOwners({ others, hasOtherHosts })
+      if (host.online) host.confirmation = { hasOtherHosts }
     } catch (error) {
       log.debug({ host: host.record.id, reason: describeError(error) }, 'could not confirm the owners of guests')
     }
