@@ -73,6 +73,8 @@ export interface DaemonOptions {
   now?: () => number
   /** Returns ms since any fixed moment. For tests; default: `now` if it is set, otherwise a monotonic clock. */
   monotonic?: () => number
+  /** Id of the host's present boot. For tests; default: the id of the kernel. */
+  bootId?: string
 }
 
 export interface Daemon {

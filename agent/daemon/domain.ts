@@ -78,7 +78,7 @@ export interface Domain {
 }
 
 const waitsForGateway =
-  'guests are not started before a gateway has compared their owners, because other hosts may have restored them'
+  'guests wait for a gateway and are not started yet, because other hosts may have restored them meanwhile'
 
 export interface DomainOptions {
   config: AgentConfig
@@ -88,10 +88,12 @@ export interface DomainOptions {
   now?: () => number
   /** Returns ms since any fixed moment. Default: `now` if it is set, otherwise the host's monotonic clock. */
   monotonic?: () => number
+  /** Id of the host's present boot. Default: the id of the kernel. */
+  bootId?: string
 }
 
 export async function openDomain(host: Host, options: DomainOptions, closers: Closers): Promise<Domain> {
-  const { config, log } = options
+  const { config, log, bootId = readBootId() } = options
   const [journalPath, secretPath] = [join(config.state_dir, 'journal.db'), join(config.state_dir, 'secret.key')]
   checkJournalPresent(journalPath, secretPath)
   const db = openDatabase(journalPath)
@@ -119,7 +121,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     },
   })
   closers.add(() => network.close())
-  const startGate = openStartGate(db, readBootId(), config.owner_check_seconds)
+  const startGate = openStartGate(db, bootId, config.owner_check_seconds)
   if (startGate.leftMs === Infinity) log.warn(waitsForGateway)
   const ports = new HostPorts({ store, config: config.network, facts: host.facts })
   const imports = new Imports({
@@ -206,7 +208,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     busy: (uuid) => engine.busy(guestSubject(uuid)),
     stop: (uuid, requestedBy) => stopNow(orders, uuid, requestedBy),
     start: (uuid) => startNow(orders, uuid),
-    bootId: readBootId(),
+    bootId,
   })
   closers.add(() => policy.close())
   const deletions = new DueDeletions({

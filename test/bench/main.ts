@@ -20,6 +20,7 @@ import { benchLifecycle } from './lifecycle.js'
 import { Lxd } from './lxd.js'
 import { benchJournal } from './journal.js'
 import { benchMoves } from './moves.js'
+import { benchPartitions } from './partitions.js'
 import { benchNetwork } from './network.js'
 import { benchNetworkHttp } from './network-http.js'
 import { benchEvents } from './events.js'
@@ -52,6 +53,7 @@ const parts = [
   'packages',
   'failover',
   'moves',
+  'partitions',
 ] as const
 type Part = (typeof parts)[number]
 const configDirectory = '/etc/berth-bench'
@@ -151,4 +153,5 @@ if (runs('failover')) {
   runFailoverLab(options)
 }
 if (runs('moves')) printFigures('Moves', await benchMoves(Math.min(5, options.rounds)))
+if (runs('partitions')) await benchPartitions({ ...options, count: 200 })
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

@@ -61,6 +61,8 @@ export class LabAgent {
   version = '0.0.0-test'
   /** Called at the start and end of every step of operations. */
   observer: StepObserver | undefined
+  /** Id of the host's present boot. A change takes effect at the next start. Default: the id of the kernel. */
+  bootId: string | undefined
   /** The agent's clock in ms since 1970. */
   now: () => number = Date.now
 
@@ -154,9 +156,17 @@ export class LabAgent {
       log: this.log,
       version: this.version,
       now: () => this.now(),
+      ...(this.bootId !== undefined && { bootId: this.bootId }),
       observer: (event) => this.observer?.(event),
       openHost: async () => this.host.open(this.config),
     })
+  }
+
+  /** Ends the host like a power failure. `resume` boots it. */
+  async powerOff(): Promise<void> {
+    await this.stop()
+    this.host.driver.running.clear()
+    this.bootId = randomUUID()
   }
 
   async restart(listen?: string): Promise<void> {
