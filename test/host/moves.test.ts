@@ -77,6 +77,38 @@ describe('a gateway that moves guests between two hosts', function () {
     writeFileSync(join(pair.diskOf(first, guest), 'root/later'), 'increment')
   })
 
+  it('sends only changes to the host of the standby when the guest moves there', async () => {
+    const guest = await pair.create('mirrored', { start: false })
+    const large = randomBytes(64 * mib)
+    writeFileSync(join(pair.diskOf(first, guest), 'root/large'), large)
+    const standby = { host_id: pair.idOf(second), interval_minutes: 1440 }
+    const set = await askStandby(guest, 'PUT', standby)
+    expect(set.status, JSON.stringify(set.body)).to.equal(200)
+    await waitFor(async () => (await readStandby(guest))['age_seconds'] >= 0, { what: () => pair.logs() })
+    writeFileSync(join(pair.diskOf(first, guest), 'root/later'), 'change')
+    // The whole disk would take 13 s at this rate, so its progress would be seen.
+    const reply = await pair.migrate(guest, { host_id: pair.idOf(second), bandwidth_mbps: 40 })
+    const stages = new Set<string>()
+    await waitFor(
+      async () => {
+        const task = (await pair.gateway.request('GET', `/tasks/${reply.body.data.task_id}`)).body.data
+        stages.add(task.stage)
+        return task.status !== 'running' && task.status !== 'pending'
+      },
+      { intervalMs: 100, what: () => pair.logs() },
+    )
+    expect((await pair.ended(reply))['status'], pair.logs()).to.equal('done')
+    const sentMib = [...stages].map((stage) => Number(/(\d+) MiB,/.exec(stage)?.[1] ?? 0))
+    expect(Math.max(...sentMib), [...stages].join('; ')).to.be.below(16)
+    const moved = pair.diskOf(second, guest)
+    expect(readFileSync(join(moved, 'root/large')).equals(large)).to.equal(true)
+    expect(readFileSync(join(moved, 'root/later')).toString()).to.equal('change')
+    await waitFor(() => copyOf(first, guest).length + copyOf(second, guest).length === 0, { what: () => pair.logs() })
+    expect(
+      (await pair.ended(await pair.gateway.request('DELETE', `/containers/${guest.id}/delete`)))['status'],
+    ).to.equal('done')
+  })
+
   it('plans a move without changing anything', async () => {
     const guest = await pair.create('planned')
     const { status, body } = await pair.migrate(guest, { host_id: pair.idOf(second), dry_run: true })

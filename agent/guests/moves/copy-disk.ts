@@ -7,6 +7,7 @@ import { connectTarget, type TransferTarget } from './connect-target.js'
 import { DiskSender } from './disk-sender.js'
 import { readIsWanted } from './leave.js'
 import type { MovedTraffic, MoveInput } from './move-input.js'
+import { sortStandbySnapshots } from '../record/standby-ids.js'
 import { makeManifest } from './manifest.js'
 import { findParent, needsRound, refuseSlow, type SentDisk } from './plan-copy-rounds.js'
 import { findRound, sentId, sentPrefix } from './round-ids.js'
@@ -32,9 +33,9 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
   let newest: SentDisk = { bytes: 0, tookMs: 0 }
   await withSender(context, step, { stage: 'copying' }, async (sender) => {
     const has = await sender.list()
-    const kept = context.store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
+    const [kept, standby] = [listKept(context, uuid), await listStandby(context, uuid)]
     for (const [index, id] of kept.entries())
-      if (!has.has(id)) await sendNext(sender, has, { id, older: kept.slice(0, index) })
+      if (!has.has(id)) await sendNext(sender, has, { id, older: [...standby, ...kept.slice(0, index)] })
     for (const sent: number[] = []; needsRound(sent); sent.push(newest.bytes))
       newest = await sendRound(context, step, sender, has)
   })
@@ -51,8 +52,7 @@ export async function sendRound(
 ): Promise<SentDisk> {
   const startMs = performance.now()
   const { id: uuid } = step.subject
-  const kept = context.store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
-  const older = [...kept, ...(await listRounds(context, step))]
+  const older = await listOlder(context, step)
   const id = await takeRound(context, step)
   const bytes = await sendNext(sender, has, { id, older })
   for (const old of await listRounds(context, step)) if (old !== id) await context.volumes.deleteSnapshot(uuid, old)
@@ -137,8 +137,25 @@ async function sendStill(
   const { store } = context
   const has = await sender.list()
   await store.mutex.run(uuid, () => takeHidden(context, uuid, id))
-  const older = [...store.get(uuid).snapshots.map((one) => one.id), ...(await listRounds(context, step))]
+  const older = await listOlder(context, step)
   if (!has.has(id)) await sendNext(sender, has, { id, older })
+}
+
+/** Returns the snapshots that can be the base of the next increment. The one with the fewest differences is the last. */
+async function listOlder(context: BackupContext, step: Move): Promise<string[]> {
+  const { id: uuid } = step.subject
+  return [...listKept(context, uuid), ...(await listStandby(context, uuid)), ...(await listRounds(context, step))]
+}
+
+/** Returns the snapshots that users see, oldest first. */
+function listKept({ store }: BackupContext, uuid: string): string[] {
+  return store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
+}
+
+/** Returns the snapshots of the guest's warm standby, oldest first. Its host has the newest one. */
+async function listStandby({ store, volumes }: BackupContext, uuid: string): Promise<string[]> {
+  const { standby } = store.get(uuid)
+  return standby ? sortStandbySnapshots(await volumes.listSnapshots(uuid), standby.standbyId) : []
 }
 
 /** Deletes the hidden snapshots that a move has taken and sent to the target. */

@@ -44,7 +44,7 @@ describe('a move to the host of the guest’s standby', () => {
   })
   afterEach(() => changes.db.close())
 
-  it('keeps the copy, but does not offer it to the move', async () => {
+  it('keeps the copy, offers it as the base of differences, and lets the other host not replace it', async () => {
     const listComplete = async (_uuid: string, confirmed: ReadonlySet<string>) => {
       for (const id of present) if (!confirmed.has(id)) present.delete(id)
       return [...present]
@@ -52,7 +52,9 @@ describe('a move to the host of the guest’s standby', () => {
     writeDetails(store, uuid, { fromHostId: 'a', received: { round: 5 } })
     const parts = { context: { store, transfers: { listComplete } }, received: { check: () => undefined } }
     const journal = arrivalJournal(parts, { moveId: 'm1', fromHostId: 'a', uuid })
-    expect(await journal.listComplete()).to.deep.equal(['round'])
+    expect(await journal.listComplete()).to.deep.equal([copy, 'round'])
+    expect(() => journal.forget(copy)).to.throw('a snapshot of a standby')
+    expect(journal.has(copy), 'a base for the disk of the guest').to.equal(false)
     expect([...present]).to.deep.equal([copy, 'round'])
   })
 

@@ -1,3 +1,4 @@
+import { conflict } from '../../../shared/errors.js'
 import type { GuestTransfers } from '../context.js'
 import { listCopied } from '../record/copy-journal.js'
 import type { GuestStore } from '../record/guest-store.js'
@@ -17,7 +18,10 @@ export interface DiskJournal {
   readonly isForStandby: boolean
   /** @throws {BerthError} `guest_moving` if this host does not expect the transfer */
   check(): void
-  /** Returns the ids of complete snapshots. Deletes all other received data. */
+  /**
+   * Returns the ids of complete snapshots, to which the other host may send differences: for an arriving guest also those
+   * of a standby on this host. Deletes all other received data.
+   */
   listComplete(): Promise<string[]>
   /** True if the snapshot is complete. */
   has(id: string): boolean
@@ -33,6 +37,8 @@ export interface DiskJournal {
   ended(): Promise<void>
 }
 
+const copyText = 'the other host sent a snapshot of a standby as part of a move'
+
 export interface ArrivalJournalParts {
   readonly context: { readonly store: GuestStore; readonly transfers: Pick<GuestTransfers, 'listComplete'> }
   readonly received: Pick<ReceivedGuests, 'check'>
@@ -45,14 +51,13 @@ export function arrivalJournal({ context, received }: ArrivalJournalParts, trans
   return {
     isForStandby: false,
     check: () => received.check(transfer),
-    listComplete: async () => {
-      // The host can have a copy of the guest for a standby, which is needed again if the move is canceled.
-      const copied = listCopied(store, uuid)
-      const complete = await transfers.listComplete(uuid, new Set([...Object.keys(read()), ...copied]))
-      return complete.filter((id) => !copied.has(id))
-    },
+    // The copy of a standby on this host is needed again if the move is canceled.
+    listComplete: () => transfers.listComplete(uuid, new Set([...Object.keys(read()), ...listCopied(store, uuid)])),
     has: (id) => Object.hasOwn(read(), id),
-    forget: (id) => forgetReceived(store, uuid, id),
+    forget: (id) => {
+      if (listCopied(store, uuid).has(id)) throw conflict('bad_stream', copyText)
+      forgetReceived(store, uuid, id)
+    },
     maxBytes: () => planStreamBytes(store.get(uuid), read()),
     checkSpace: async () => undefined, // `maxBytes` counts all received streams of the move
     note: ({ id, bytes }) => noteReceived(store, uuid, moveId, { id, bytes }),
