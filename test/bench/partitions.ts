@@ -14,7 +14,10 @@ export async function benchPartitions({ count, seed = randomInt(1_000_000) }: Pa
   const begun = performance.now()
   const trial = await PartitionTrial.start()
   try {
-    for (const absence of planAbsences({ count, seed })) await trial.run(absence)
+    for (const [at, absence] of planAbsences({ count, seed }).entries()) {
+      await trial.run(absence)
+      if (at % 20 === 19) console.log(`${at + 1} returns, ${trial.restored} guests restored`)
+    }
   } finally {
     await trial.close()
   }

@@ -42,6 +42,11 @@ export class StartGate {
     }
   }
 
+  /** @param listener called when a gateway has checked the owners, but not at the end of a limited wait */
+  onOpen(listener: () => void): void {
+    this.#opening.signal.addEventListener('abort', listener, { once: true })
+  }
+
   /**
    * Lets guests start. Call it when guests that belong to other hosts are fenced.
    * @param hasOtherHosts true if the fleet has other hosts. Absent: the gateway did not report it

@@ -82,6 +82,7 @@ export class Reconciler {
       this.#policy.forget(key)
       this.#runningGuests.forget(key)
     })
+    this.#context.startGate?.onOpen(() => void this.pass())
     this.network.listen()
     for (const driver of this.#context.machines.drivers)
       driver.onStopped((uuid, cause) => {

@@ -78,14 +78,16 @@ export class PartitionTrial {
   /** Runs one failure and return of a host, and checks that each guest then runs on exactly one host. */
   async run(absence: Absence): Promise<void> {
     this.#round++
-    const failed = hosts[absence.host]!
+    const occupied = hosts.filter((host) => this.#guests.some((guest) => this.#hostOf(guest) === host))
+    const failed = occupied[absence.host % occupied.length]!
     const onFailed = this.#guests.filter((guest) => this.#hostOf(guest) === failed)
     for (const [n, guest] of onFailed.entries()) await this.#save(guest, (n + this.#round) % 2 === 0)
     await this.#agentOf(failed).powerOff()
     await this.#waitForState(failed, 'offline')
     const returned = this.#return(failed, absence)
     const begun = await this.#evacuate(failed)
-    if (absence.targetRestarts && begun.status === 202) await this.#agentOf(hosts[(absence.host + 1) % 3]!).restart()
+    if (absence.targetRestarts && begun.status === 202)
+      await this.#agentOf(hosts.find((host) => host !== failed)!).restart()
     await returned
     await this.#waitForState(failed, 'online')
     if (begun.status === 202) await this.#waitForEnd(failed)
@@ -154,13 +156,27 @@ export class PartitionTrial {
     const runningOn = (): string[] => hosts.filter((id) => this.#agentOf(id).host.driver.running.has(guest.uuid))
     const isSettled = (): boolean => runningOn().join() === this.#hostOf(guest)
     const what = (): string =>
-      `${guest.name}, shown on ${this.#hostOf(guest)}, to run only there, not on ${runningOn()}`
+      `round ${this.#round}: ${guest.name}, shown on ${this.#hostOf(guest)}, to run only there, not on "${runningOn()}": ` +
+      JSON.stringify(hosts.map((id) => this.#describe(id, guest)))
     await waitFor(isSettled, { timeoutMs: deadlineMs, what })
     const host = this.#hostOf(guest)
     if (host !== failed) this.restored++
     const content = this.#agentOf(host).host.contents.get(guest.uuid)
     if (content !== this.#contentOf(guest))
       this.violations.push(`round ${this.#round}: ${guest.name} on ${host} contains "${content}"`)
+  }
+
+  #describe(host: string, { uuid }: Guest): unknown {
+    const found = this.#agentOf(host)
+      .guests()
+      .find((one) => one.uuid === uuid)
+    return {
+      host,
+      status: found?.status,
+      wanted: found?.wanted,
+      reason: found?.statusReason,
+      ownership: found?.ownership,
+    }
   }
 
   /** Deletes old copies and standbys, and opens the host for new guests. */
@@ -190,8 +206,14 @@ export class PartitionTrial {
     return (await this.gateway.request('GET', path)).body.data
   }
 
+  /** Sends a request, and repeats it while the store does not answer. */
   async #ask(method: string, path: string, body?: object): Promise<void> {
-    const reply = await this.gateway.request(method, path, body ? { body } : {})
+    let reply = await this.gateway.request(method, path, body ? { body } : {})
+    const isDone = async (): Promise<boolean> => {
+      if (reply.status === 503) reply = await this.gateway.request(method, path, body ? { body } : {})
+      return reply.status !== 503
+    }
+    await waitFor(isDone, { timeoutMs: deadlineMs, what: () => `${method} ${path}: ${reply.text}` })
     expect(reply.status, `${method} ${path}: ${reply.text}`).to.be.below(300)
   }
 }

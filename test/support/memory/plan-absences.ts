@@ -2,7 +2,7 @@ import { randomFrom } from '../failover/plan-faults.js'
 
 /** One failure of a host until its return. */
 export interface Absence {
-  /** Index of the host, 0 to 2. */
+  /** Index of the host among those that have guests, 0 to 2. Larger numbers begin again with the first host. */
   readonly host: number
   /** Time in ms from the power failure until the first boot. */
   readonly afterMs: number
