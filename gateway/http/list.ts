@@ -1,6 +1,7 @@
 import { Type, type Static, type TObject, type TOptional, type TProperties, type TSchema } from 'typebox'
 import { invalidField } from '../../shared/errors.js'
 import { selectFrom, type Fields, type ListQuery } from '../lists/query.js'
+import { filterTexts } from './filter-texts.js'
 import type { Answer } from './route.js'
 
 /*
@@ -36,8 +37,14 @@ type PageQuery = Static<TObject<typeof pageProperties>>
 export function listQuery<F extends TProperties>(
   filters: F,
 ): TObject<typeof pageProperties & { [K in keyof F]: TOptional<F[K]> }> {
-  const optional = Object.entries(filters).map(([name, schema]: [string, TSchema]) => [name, Type.Optional(schema)])
+  const optional = Object.entries(filters).map(([name, schema]) => [name, Type.Optional(withText(name, schema))])
   return Type.Object({ ...pageProperties, ...Object.fromEntries(optional) }) as never
+}
+
+/** Adds a description to a filter that has none. */
+function withText(name: string, schema: TSchema): TSchema {
+  const description = filterTexts[name]
+  return 'description' in schema || description === undefined ? schema : { ...schema, description }
 }
 
 type ListParameters = PageQuery & Readonly<Record<string, unknown>>

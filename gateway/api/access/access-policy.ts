@@ -26,7 +26,12 @@ const listBody = (description: string) =>
 
 const BodySchema = Type.Object(
   {
-    enabled: Type.Optional(Type.Boolean()),
+    enabled: Type.Optional(
+      Type.Boolean({
+        description:
+          '`true`: only the addresses in `allowed_sources` can reach the gateway. `false`: all addresses can reach it.',
+      }),
+    ),
     allowed_sources: listBody(
       'IP addresses and CIDRs of the clients that can reach the gateway. If omitted, the list is unchanged.',
     ),

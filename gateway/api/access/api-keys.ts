@@ -43,7 +43,7 @@ export const keyFields = {
     description:
       'Time at which the key expires: `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty: the key does not expire.',
   }),
-  disabled: Type.Boolean(restricts),
+  disabled: Type.Boolean({ ...restricts, description: '`true`: requests with the key are refused. Default: `false`.' }),
   container_uuids: Type.Array(Type.String({ format: 'uuid' }), {
     ...restricts,
     maxItems: 10_000,

@@ -91,7 +91,13 @@ function pollRoute({ logins }: CliLoginDeps): Route {
     name: 'pollCliLogin',
     audit: false,
     summary: 'Returns the API key of a confirmed login of the command line. Answers 202 until the login is confirmed',
-    body: Type.Object({ device_code: Type.String({ minLength: 1, maxLength: 64 }) }),
+    body: Type.Object({
+      device_code: Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description: 'Value of `device_code` in the answer of `POST /cli-logins`.',
+      }),
+    }),
     example: { device_code: 'x'.repeat(43) },
     data: PolledSchema,
     statuses: [200, 202],

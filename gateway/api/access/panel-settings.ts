@@ -6,7 +6,10 @@ import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { languages, type PanelSettings } from '../../settings/panel-settings.js'
 
-const LanguageSchema = Type.Object({ language: oneOf(languages) }, { title: 'Language' })
+const LanguageSchema = Type.Object(
+  { language: oneOf(languages, 'Language of the panel. `en`: English. `zh`: Chinese.') },
+  { title: 'Language' },
+)
 
 const OriginsSchema = Type.Object(
   {

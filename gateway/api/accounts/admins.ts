@@ -94,7 +94,7 @@ function createRoute({ accounts: { admins }, time, publicUrl }: AdminDeps): Rout
     audit: 'admin.create',
     summary: 'Creates an administrator with a password, or with a link for setting one',
     body: Type.Object({
-      username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
+      username: Type.String({ ...trimmed, minLength: 1, maxLength: 64, description: 'User name for the login.' }),
       password: Type.Optional(NewPassword),
       role: Type.Optional(oneOf(roles, `Default: \`full\`. ${roleText}`)),
     }),
@@ -128,7 +128,12 @@ function updateRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Rou
       'Disables or enables an administrator, or changes the role. A change ends all of the administrator’s sessions',
     params: PathSchema,
     body: Type.Object({
-      disabled: Type.Optional(Type.Boolean(restricts)),
+      disabled: Type.Optional(
+        Type.Boolean({
+          ...restricts,
+          description: '`true`: the administrator cannot log in. `false`: can log in again.',
+        }),
+      ),
       role: Type.Optional(oneOf(roles, roleText)),
     }),
     example: { disabled: true },

@@ -50,7 +50,7 @@ function passwordRoute({ logins }: Accounts): Route {
     audit: false,
     summary: 'Logs in with user name and password. The answer sets a session cookie',
     body: Type.Object({
-      username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
+      username: Type.String({ ...trimmed, minLength: 1, maxLength: 64, description: 'User name of the account.' }),
       password: GivenPassword,
       keep: Type.Optional(
         Type.Boolean({

@@ -116,7 +116,10 @@ function passwordRoute({ accounts: { sessions, own: account } }: AccountDeps): R
     audit: 'account.password',
     cookies: true,
     summary: 'Changes the caller’s own password and ends all other sessions of the caller',
-    body: Type.Object({ current_password: GivenPassword, password: NewPassword }),
+    body: Type.Object({
+      current_password: { ...GivenPassword, description: 'Present password of the caller.' },
+      password: NewPassword,
+    }),
     example: { current_password: 'correct horse battery', password: 'staple paper clip 7' },
     errors: ['confirmation_failed', 'not_found'],
     handle: async (context) => {

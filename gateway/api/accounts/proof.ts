@@ -5,7 +5,7 @@ import type { CodeFactor } from '../../accounts/two-factor.js'
 import { trimmed } from '../../http/normalize.js'
 
 /** A password to check. The rules for new passwords do not apply to it, because earlier rules were different. */
-export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
+export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024, description: 'Password of the account.' })
 
 /** A new password. `checkNewPassword` checks the minimum length for each kind of account. */
 export const NewPassword = Type.String({

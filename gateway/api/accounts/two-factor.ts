@@ -59,7 +59,9 @@ export function twoFactorRoutes({ accounts: { sessions, own }, brand }: TwoFacto
       cookies: true,
       summary:
         'Completes the setup of the second factor with its first code, and ends all other sessions of the caller',
-      body: Type.Object({ code: Type.String({ ...trimmed, minLength: 1, maxLength: 16 }) }),
+      body: Type.Object({
+        code: Type.String({ ...trimmed, minLength: 1, maxLength: 16, description: 'Code of the authenticator app.' }),
+      }),
       example: { code: '123456' },
       data: RecoveryCodesSchema,
       errors: ['invalid_state', 'not_found'],

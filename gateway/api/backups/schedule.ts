@@ -34,7 +34,7 @@ export const BackupScheduleSchema = Type.Object(
 
 const BodySchema = Type.Object(
   {
-    enabled: Type.Boolean(),
+    enabled: Type.Boolean({ description: '`true`: turn the schedule on. `false`: turn it off.' }),
     ...backupScheduleFields(
       'Required when a schedule is enabled for the first time. If omitted or 0, it is unchanged.',
     ),

@@ -36,5 +36,6 @@ export function backupScheduleFields(defaults: string) {
 
 export const NewBackupScheduleSchema = Type.Object(backupScheduleFields('If omitted or 0: 24.'), {
   title: 'InitialBackupSchedule',
+  description: 'Backup schedule of the new container. Default: no schedule.',
 })
 export type NewBackupSchedule = Static<typeof NewBackupScheduleSchema>

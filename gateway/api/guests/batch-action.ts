@@ -21,7 +21,10 @@ import { planSuspension, planUnsuspension, refuseBoundCaller, suspendScope, susp
 const settingActions = ['suspend', 'unsuspend'] as const
 
 const BatchActionSchema = Type.Object({
-  action: oneOf([...actions.map(({ action }) => action), 'reinstall', ...settingActions]),
+  action: oneOf(
+    [...actions.map(({ action }) => action), 'reinstall', ...settingActions],
+    'Action to carry out on each container.',
+  ),
   containers: Type.Array(Type.String({ minLength: 1, maxLength: 64, ...containerRef }), {
     minItems: 1,
     maxItems: mostGuests,

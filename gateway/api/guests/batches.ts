@@ -19,7 +19,14 @@ import {
 } from './create/creations.js'
 
 const BatchCreateSchema = Type.Object({
-  containers: Type.Optional(Type.Array(CreateBodySchema, { minItems: 1, maxItems: mostGuests })),
+  containers: Type.Optional(
+    Type.Array(CreateBodySchema, {
+      minItems: 1,
+      maxItems: mostGuests,
+      description:
+        'Containers to create, each with the fields of `POST /containers`. Use either this field or `count`.',
+    }),
+  ),
   count: Type.Optional(
     Type.Integer({
       minimum: 1,

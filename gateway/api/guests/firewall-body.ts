@@ -13,7 +13,7 @@ const { directions, protocols, actions, networks } = firewallWords
 const ruleFields = {
   direction: oneOf(directions, 'Side that opens the connection. `in`: the remote side. `out`: the container.'),
   protocol: oneOf(protocols, 'Protocol of the matched packets. `icmp` includes ICMP and ICMPv6.'),
-  action: oneOf(actions),
+  action: oneOf(actions, 'Action for matched connections. `ACCEPT`: allow them. `DROP`: block them.'),
 }
 const sourceIp =
   'Address of the remote side (the side that is not the container), in both directions: one address, a CIDR or a range `A-B`. Empty: any address.'
@@ -38,7 +38,7 @@ const text = (description: string, more: object = {}) =>
 
 export const FirewallBodySchema = Type.Object(
   {
-    enabled: Type.Boolean(),
+    enabled: Type.Boolean({ description: '`true`: turn the firewall on. `false`: turn it off; the rules are kept.' }),
     default_action: optional(
       oneOf(
         actions,
@@ -66,7 +66,10 @@ export const FirewallBodySchema = Type.Object(
       ),
     ),
   },
-  { title: 'NewFirewall' },
+  {
+    title: 'NewFirewall',
+    description: 'Firewall: whether it is on, its rules, and the action for connections that match no rule.',
+  },
 )
 export type FirewallBody = Static<typeof FirewallBodySchema>
 

@@ -19,7 +19,10 @@ export const GuestStatusSchema = oneOf(
   'Status of the container. `unknown`: the host of the container is offline. `deleted`: the container will be removed at `deleted_until`; only lists with the filter `status=deleted` contain it, and bound callers do not see it.',
 )
 export const textFilter = Type.String({ maxLength: 64 })
-export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
+export const VirtualizationSchema = oneOf(
+  ['lxc', 'kvm'],
+  'Virtualization. `lxc`: LXC container. `kvm`: virtual machine.',
+)
 export const PortMappingSchema = Type.Object(
   {
     container_port: Type.Integer(),

@@ -22,12 +22,12 @@ export const HostIpSchema = Type.String({
   maxLength: 64,
   description: 'Address of the host at which the mapping accepts connections. `0.0.0.0`: every address.',
 })
-export const ProtocolSchema = oneOf(['tcp', 'udp'])
+export const ProtocolSchema = oneOf(['tcp', 'udp'], 'Protocol for which the ports must be free. Default: `tcp`.')
 
 export const MappingBodySchema = Type.Object(
   {
     protocol: optional(oneOf(['tcp', 'udp'], 'Protocol of the mapping. Default for a new mapping: `tcp`.')),
-    container_port: port(1),
+    container_port: port(1, 'Port of the container, or the first port of a range.'),
     host_port: optional(
       port(
         0,
@@ -131,6 +131,7 @@ export const ipv4Fields = {
   public_ipv4s: optional(
     Type.Array(Type.String({ format: 'ipv4', examples: ['203.0.113.7'] }), {
       maxItems: networkLimits.addresses.max,
+      description: 'Public IPv4 addresses to assign, from the pool of the host.',
     }),
   ),
 }
@@ -143,6 +144,7 @@ export const ipv6ListFields = {
   ipv6_addresses: optional(
     Type.Array(Type.String({ format: 'ipv6', examples: ['2001:db8::7'] }), {
       maxItems: networkLimits.addresses.max,
+      description: 'IPv6 addresses to assign, from the prefixes of the host.',
     }),
   ),
 }

@@ -35,7 +35,7 @@ export const ScheduleSchema = Type.Object(
 
 const ScheduleBodySchema = Type.Object(
   {
-    enabled: Type.Boolean(),
+    enabled: Type.Boolean({ description: '`true`: turn the schedule on. `false`: turn it off.' }),
     interval_hours: optional(
       Type.Integer({
         minimum: interval.min,

@@ -23,6 +23,7 @@ import { HostList, hostSortable } from './host-list.js'
 import { hostRow, HostRowSchema, StateSchema, type HostRow } from './host-row.js'
 
 const HostNameSchema = Type.String({ ...trimmed, minLength: 1, maxLength: 63 })
+const describedName = { ...HostNameSchema, description: 'Name of the host, which no other host can have.' }
 const AddressSchema = Type.String({
   ...trimmed,
   maxLength: 262,
@@ -56,7 +57,7 @@ const JoinTokenSchema = Type.Object(
 )
 const CreatedSchema = Type.Object({ host: HostRowSchema, ...JoinTokenSchema.properties })
 const CreateBodySchema = Type.Object({
-  name: HostNameSchema,
+  name: describedName,
   address: Type.Optional(
     Type.String({
       ...AddressSchema,
@@ -77,10 +78,12 @@ const LabelsSchema = Type.Array(Type.String({ pattern: hostLabelPattern }), {
     'Words or `key=value`, which `placement.labels` of containers can require. Replaces all labels of the host.',
 })
 const ChangeBodySchema = Type.Object({
-  name: Type.Optional(HostNameSchema),
+  name: Type.Optional(describedName),
   address: Type.Optional(AddressSchema),
   public_address: Type.Optional(Type.String({ ...PublicAddressSchema, ...restricts })),
-  draining: Type.Optional(Type.Boolean()),
+  draining: Type.Optional(
+    Type.Boolean({ description: '`true`: close the host for new containers. `false`: open it for new containers.' }),
+  ),
   group: Type.Optional(GroupSchema),
   labels: Type.Optional(LabelsSchema),
 })

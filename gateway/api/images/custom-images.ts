@@ -151,7 +151,8 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
     name: 'removeCustomImage',
     scope: 'image:delete',
     audit: 'image.custom_remove',
-    summary: 'Deletes a custom image and its downloaded data. Containers that were created from it are kept',
+    summary:
+      'Removes a custom image from the list and deletes its downloaded data. Containers that were created from it are kept',
     query: LooseIdSchema,
     body: LooseIdSchema,
     bodyOptional: true,

@@ -7,7 +7,15 @@ import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './
 
 const TargetSchema = Type.Object({ template_id: IdSchema, ...hostField }, { title: 'ImageTarget' })
 const LooseTargetSchema = Type.Partial(TargetSchema)
-const ToggleSchema = Type.Object({ ...TargetSchema.properties, enabled: Type.Boolean() }, { title: 'ImageToggle' })
+const ToggleSchema = Type.Object(
+  {
+    ...TargetSchema.properties,
+    enabled: Type.Boolean({
+      description: '`true`: new containers can be created from the image. `false`: they cannot.',
+    }),
+  },
+  { title: 'ImageToggle' },
+)
 const hostQuery = Type.Object(hostField)
 
 const TaskSchema = Type.Object({ host_id: Type.String(), task_id: Type.String() }, { title: 'ImageTask' })
@@ -85,7 +93,7 @@ function deleteRoute(fleet: Fleet): Route {
     scope: 'image:delete',
     audit: 'image.delete',
     summary:
-      'Deletes the downloaded data of an image. Its template and the containers that were created from it are kept',
+      'Deletes only the downloaded data of an image, which can be downloaded again. Its template and the containers that were created from it are kept',
     query: LooseTargetSchema,
     body: LooseTargetSchema,
     bodyOptional: true,

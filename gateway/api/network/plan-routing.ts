@@ -8,20 +8,21 @@ import { trimmed } from '../../http/normalize.js'
 import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../guests/setting-schemas.js'
 
 const optional = Type.Optional
-const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
+const prefixLength = (maximum: number, description: string) => Type.Integer({ minimum: 0, maximum, description })
 
 /** Maximum number of addresses in a pool. A larger pool would not fit into one answer of an agent. */
 const maxPool = 4096
 
-const PoolSchema = Type.Array(
-  Type.Object({
-    address: Type.String({ format: 'ipv4' }),
-    interface: InterfaceSchema,
-    prefix_len: optional(prefixLength(32)),
-    gateway: OptionalIpv4Schema,
-  }),
-  { maxItems: maxPool },
-)
+const poolOf = (description: string) =>
+  Type.Array(
+    Type.Object({
+      address: Type.String({ format: 'ipv4', description: 'Public IPv4 address.' }),
+      interface: InterfaceSchema,
+      prefix_len: optional(prefixLength(32, 'Prefix length of the address. Default: 32.')),
+      gateway: OptionalIpv4Schema,
+    }),
+    { maxItems: maxPool, description },
+  )
 
 const PrefixesSchema = Type.Array(
   Type.Object({
@@ -33,20 +34,27 @@ const PrefixesSchema = Type.Array(
       description:
         'Network address of the IPv6 prefix. It may include the prefix length as `/length`; otherwise `prefix_len` is required.',
     }),
-    prefix_len: optional(prefixLength(128)),
+    prefix_len: optional(prefixLength(128, 'Length of the prefix, if `prefix` does not include it.')),
     gateway: OptionalIpv6Schema,
   }),
-  { maxItems: 256 },
+  { maxItems: 256, description: 'IPv6 prefixes from which containers get addresses. Replaces all earlier prefixes.' },
 )
 
 const { min: minimum, max: maximum } = networkLimits.natPort
-const port = Type.Integer({ minimum, maximum })
+const port = (description: string) => Type.Integer({ minimum, maximum, description })
 export const RoutingBodySchema = Type.Object(
   {
-    items: optional(PoolSchema),
-    public_ipv4_addresses: optional(PoolSchema),
+    items: optional(poolOf('Same as `public_ipv4_addresses`.')),
+    public_ipv4_addresses: optional(
+      poolOf('Public IPv4 addresses that containers can get. Replaces all earlier addresses.'),
+    ),
     ipv6_prefixes: optional(PrefixesSchema),
-    nat4_port_range: optional(Type.Object({ start: port, end: port })),
+    nat4_port_range: optional(
+      Type.Object(
+        { start: port('First port of the range.'), end: port('Last port of the range.') },
+        { description: 'Ports of the host from which Berth chooses ports for mappings.' },
+      ),
+    ),
   },
   { title: 'NewRouting' },
 )
@@ -64,7 +72,7 @@ export function planRouting(body: RoutingBody): Omit<SetRoutingRequest, 'isCheck
   }
 }
 
-function planPoolAddress(item: Static<typeof PoolSchema>[number]) {
+function planPoolAddress(item: Static<ReturnType<typeof poolOf>>[number]) {
   const { address, interface: name = '', prefix_len: prefixLen = 32, gateway = '' } = item
   return { address, interface: name, prefixLen, gateway }
 }

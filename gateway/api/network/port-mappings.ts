@@ -24,7 +24,7 @@ const IndexPathSchema = Type.Object({
 const RandomPortQuerySchema = Type.Object({
   host_ip: optional(HostIpSchema),
   protocol: optional(ProtocolSchema),
-  count: optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+  count: optional(Type.Integer({ minimum: 1, maximum: 1000, description: 'Number of ports. Default: 1.' })),
 })
 const RandomPortSchema = Type.Object({
   port: Type.Integer(),

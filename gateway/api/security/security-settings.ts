@@ -6,13 +6,15 @@ import { route, type Route } from '../../http/route.js'
 import { chooseHost, HostQuerySchema } from '../host-choice.js'
 import type { SecurityDeps } from './alerts.js'
 
+const AutoShutdownSchema = Type.Boolean({
+  description:
+    '`true`: if the abuse behind a critical alert continues after a grace period (by default one minute), the container loses its network and is stopped. Not for `mining` and `proxy`.',
+})
+
 const SettingsSchema = Type.Object(
   {
     host_id: Type.String(),
-    auto_shutdown: Type.Boolean({
-      description:
-        '`true`: if the abuse behind a critical alert continues after a grace period (by default one minute), the container loses its network and is stopped. Not for `mining` and `proxy`.',
-    }),
+    auto_shutdown: AutoShutdownSchema,
   },
   { title: 'SecuritySettings' },
 )
@@ -28,7 +30,7 @@ const ChangedSchema = Type.Object(
   { title: 'ChangedSecuritySettings' },
 )
 
-const SettingsBodySchema = Type.Object({ auto_shutdown: Type.Boolean() }, { title: 'ChangeSecuritySettings' })
+const SettingsBodySchema = Type.Object({ auto_shutdown: AutoShutdownSchema }, { title: 'ChangeSecuritySettings' })
 const CheckBodySchema = Type.Object(
   {
     container_name: Type.Optional(

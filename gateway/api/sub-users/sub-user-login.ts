@@ -42,7 +42,7 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
       name: 'loginAsSubUser',
       summary: 'Logs in a sub-user with name and password. The answer sets a session cookie',
       body: Type.Object({
-        username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
+        username: Type.String({ ...trimmed, minLength: 1, maxLength: 64, description: 'User name of the sub-user.' }),
         password: GivenPassword,
       }),
       example: { username: 'user-7f3k2m9qxz', password: 'h4WkUq2sVnB7yTzC9dRm' },
@@ -59,7 +59,12 @@ export function subUserLoginRoutes(deps: SubUserLoginDeps): Route[] {
       summary:
         'Logs in a sub-user with the access code of the sub-user’s link and a password. The answer sets a session cookie',
       body: Type.Object({
-        code: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
+        code: Type.String({
+          ...trimmed,
+          minLength: 1,
+          maxLength: 64,
+          description: 'Access code: the last part of the sub-user’s link.',
+        }),
         password: GivenPassword,
       }),
       example: { code: 'pGmR3h8sQk2vX0y1ZaBcDe', password: 'h4WkUq2sVnB7yTzC9dRm' },

@@ -61,7 +61,9 @@ const terms = {
     description:
       'Time after which the sub-user cannot log in: `YYYY-MM-DD HH:MM[:SS]`, RFC 3339, a date (the end of that day) or Unix seconds. Empty, `0` or `0000-00-00`: no such time.',
   }),
-  disabled: optional(Type.Boolean(restricts)),
+  disabled: optional(
+    Type.Boolean({ ...restricts, description: '`true`: the sub-user cannot log in. Default: `false`.' }),
+  ),
 }
 
 export const CreateSubUserSchema = Type.Object(
