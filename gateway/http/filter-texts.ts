@@ -24,10 +24,10 @@ export const filterTexts: Readonly<Record<string, string>> = {
   status: 'Only entries with this status.',
   success: '`true`: only successful entries. `false`: only failed entries.',
   supported: '`true`: only images that the host supports. `false`: only all others.',
-  target: 'Only changes of this object, as `target` shows it.',
+  target: 'Only changes with this target, such as the name of a container.',
   target_id: 'Only entries with this backup target.',
   template: 'Only containers that were created from the template with this id.',
   type: 'Only entries of this type.',
-  user: 'Only entries of this caller, as `user` shows it.',
+  user: 'Only entries of the caller with this name.',
   username: 'Only entries with this user name.',
 }

@@ -95,7 +95,7 @@ function pollRoute({ logins }: CliLoginDeps): Route {
       device_code: Type.String({
         minLength: 1,
         maxLength: 64,
-        description: 'Value of `device_code` in the answer of `POST /cli-logins`.',
+        description: 'Secret that `POST /cli-logins` returned.',
       }),
     }),
     example: { device_code: 'x'.repeat(43) },

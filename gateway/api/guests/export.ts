@@ -8,6 +8,7 @@ import { isBound, maySee, type Principal } from '../../access/principal.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { route, type RequestContext, type Route, type Subjects } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
 
 export interface ExportParts {
@@ -16,11 +17,7 @@ export interface ExportParts {
 }
 
 const QuerySchema = Type.Object({
-  compression: Type.Optional(
-    Type.Union([Type.Literal('zstd'), Type.Literal('gzip')], {
-      description: 'Compression of the archive. Default: `zstd`.',
-    }),
-  ),
+  compression: Type.Optional(oneOf(['zstd', 'gzip'], 'Compression of the archive. Default: `zstd`.')),
 })
 
 type Compression = 'zstd' | 'gzip'
