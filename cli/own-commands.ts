@@ -1,4 +1,5 @@
-import type { Command } from 'commander'
+import type { GlobalFlag } from './catalog/operation.js'
+import type { BerthCommand } from './help/berth-command.js'
 import type { HostAddSettings } from './commands/host-add.js'
 import type { LoginOptions } from './commands/login.js'
 import type { MigrateSettings } from './commands/migrate.js'
@@ -22,10 +23,42 @@ const ownExamples: Readonly<Record<string, string>> = {
   completion: 'completion bash > /etc/bash_completion.d/berth',
 }
 
-export function addOwnCommands(program: Command, surroundings: Surroundings): void {
+/** Global flags in the help of commands. Default: only `--context`. */
+const ownGlobalFlags: Readonly<Record<string, readonly GlobalFlag[]>> = {
+  api: ['jq', 'context'],
+  events: ['output', 'context'],
+  doctor: ['output', 'jq', 'context'],
+  top: ['output', 'jq', 'context'],
+  why: ['output', 'jq', 'context'],
+  migrate: ['output', 'jq', 'quiet', 'context', 'wait', 'timeout'],
+  drain: ['quiet', 'context', 'wait', 'timeout'],
+  apply: ['output', 'jq', 'quiet', 'context', 'timeout'],
+  export: ['output', 'jq', 'context'],
+  login: [],
+  completion: [],
+}
+
+/** Texts of arguments. */
+const ownArguments: Readonly<Record<string, string>> = {
+  guest: 'name, id or UUID of the guest',
+  host: 'name, id or UUID of the host',
+  method: 'GET, POST, PUT, PATCH or DELETE',
+  path: 'path with its query, in quotes if it contains ? or &',
+  command: 'program with its arguments, after --',
+  unit: 'unit of systemd, such as ssh.service',
+  source: 'file on this machine, or GUEST:PATH',
+  target: 'file or directory on this machine, or GUEST:PATH',
+  port: 'TCP port of the guest',
+  url: 'address of the panel, such as https://panel.example.com',
+  shell: 'bash, zsh or fish',
+}
+
+export function addOwnCommands(program: BerthCommand, surroundings: Surroundings): void {
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
-  const add = (name: string, description: string): Command => {
+  const add = (name: string, description: string): BerthCommand => {
     const command = program.command(name).description(description)
+    command.globalFlags = ownGlobalFlags[command.name()] ?? ['context']
+    for (const argument of command.registeredArguments) argument.description = ownArguments[argument.name()] ?? ''
     const example = ownExamples[command.name()]
     return example === undefined ? command : command.addHelpText('after', `\nExample:\n  berth ${example}`)
   }
@@ -151,7 +184,7 @@ function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
 }
 
 interface AddedCommands {
-  readonly add: (name: string, description: string) => Command
+  readonly add: (name: string, description: string) => BerthCommand
   readonly globals: () => GlobalOptions
   readonly surroundings: Surroundings
 }
@@ -165,7 +198,10 @@ function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void
       await runWhy({ guest, port, source, options: globals(), surroundings })
     })
 
-  add('migrate <guest> [host]', 'Shows how a guest would move to another host, and moves it after a confirmation.')
+  add(
+    'migrate <guest> [host]',
+    'Shows how a guest would move to another host, and moves it after a confirmation. Without a host, Berth chooses it.',
+  )
     .option('--offline', 'shut the guest down for the move; for guests that cannot move while they run')
     .option('--bandwidth-mbps <number>', 'limit of the transfer in Mbit/s; default: no limit')
     .option(
@@ -213,28 +249,30 @@ function addFileCommands({ add, globals, surroundings }: AddedCommands): void {
     })
 }
 
-function addContextCommands(program: Command, surroundings: Surroundings): void {
+function addContextCommands(program: BerthCommand, surroundings: Surroundings): void {
   const context = program.command('context').description('gateways to which you have logged in')
   const load = () => import('./commands/context.js')
-  context
-    .command('list')
-    .description('Lists the contexts.')
-    .action(async () => (await load()).listContexts(program.opts<GlobalOptions>(), surroundings))
+  const list = context.command('list').alias('ls').description('Lists the contexts.')
+  list.globalFlags = ['output', 'columns', 'jq', 'quiet']
+  list.action(async () => (await load()).listContexts(program.opts<GlobalOptions>(), surroundings))
   context
     .command('use <name>')
     .description('Makes a context the current one.')
     .action(async (name: string) => (await load()).chooseContext(name, surroundings))
   context
     .command('remove <name>')
+    .alias('rm')
     .description('Removes a context with its key.')
     .action(async (name: string) => (await load()).removeContext(name, surroundings))
 }
 
 /** Adds `berth host add` to the commands of the API for hosts. */
-function addHostCommand(program: Command, surroundings: Surroundings): void {
-  program.commands
-    .find((command) => command.name() === 'host')
-    ?.command('add <name>')
+function addHostCommand(program: BerthCommand, surroundings: Surroundings): void {
+  const host = program.commands.find((command) => command.name() === 'host') as BerthCommand | undefined
+  const command = host?.command('add <name>')
+  if (command === undefined) return
+  command.globalFlags = ['output', 'jq', 'quiet', 'context', 'wait', 'timeout']
+  command
     .description('Adds a host, prints the command that installs it, and shows the progress until the host is online.')
     .option('--address <text>', 'address, as host:port, of the agent; default: the one from which the host joins')
     .option('--public-address <text>', 'DNS name or IP address at which clients reach the guests of the host')

@@ -1,7 +1,10 @@
-import { Command, Option } from 'commander'
+import { Option } from 'commander'
 import { version } from '../shared/version.js'
 import { describeNouns } from './catalog/nouns.js'
 import type { Flag, Operation } from './catalog/operation.js'
+import { exitCodeTexts } from './errors.js'
+import { BerthCommand } from './help/berth-command.js'
+import { flagDescription, objectSections, placeholderOf, valueHelp } from './help/operation-help.js'
 import type { Input } from './input/plan-request.js'
 import { outputForms } from './output/print.js'
 import type { GlobalOptions } from './session.js'
@@ -17,9 +20,9 @@ export interface ProgramOptions {
   readonly words: readonly string[]
 }
 
-export function createProgram(options: ProgramOptions): Command {
+export function createProgram(options: ProgramOptions): BerthCommand {
   const { operations, surroundings, words } = options
-  const program = newCommand('berth')
+  const program = new BerthCommand('berth')
     .description('Manages a fleet of Berth: hosts, guests, customers and everything else that the API offers.')
     .version(version, '--version', 'print the version')
     .addOption(new Option('-o, --output <form>', `form of the result: ${outputForms.join(', ')}`))
@@ -43,26 +46,15 @@ Examples:
   berth guest create web1 --image debian-12 --ram 512m
   berth guest list -o json
   berth run web1 -- uptime
-  berth guest create --help
 
-Exit codes: 0 success, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable or timed out`
+Help:
+  berth help guest          lists the commands for guests
+  berth help guest create   shows the flags of a command
 
-/** Creates a command that throws an error instead of ending the process. */
-function newCommand(name: string): Command {
-  return new Command(name)
-    .exitOverride()
-    .helpCommand(false)
-    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20, optionTerm })
-}
-
-/** Returns the text of a flag for the help. A switch is shown with its opposite, as in `--[no-]start`. */
-function optionTerm({ flags, long, negate }: Option): string {
-  const isSwitch =
-    !negate &&
-    !flags.includes('<') &&
-    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune|with-key|recursive|read-only)$/.test(long ?? '')
-  return isSwitch ? flags.replace('--', '--[no-]') : flags
-}
+Exit codes:
+${Object.entries(exitCodeTexts)
+  .map(([code, text]) => `  ${code.padEnd(4)}${text}`)
+  .join('\n')}`
 
 function byNoun(operations: readonly Operation[]): Map<string, Operation[]> {
   const nouns = new Map<string, Operation[]>()
@@ -70,21 +62,38 @@ function byNoun(operations: readonly Operation[]): Map<string, Operation[]> {
   return nouns
 }
 
-function nounCommand(noun: string, operations: readonly Operation[], options: ProgramOptions): Command {
-  const command = newCommand(noun).description(describeNouns[noun] ?? `commands for ${noun.replaceAll('-', ' ')}`)
-  for (const operation of operations) command.addCommand(operationCommand(operation, options))
+function nounCommand(noun: string, operations: readonly Operation[], options: ProgramOptions): BerthCommand {
+  const command = new BerthCommand(noun)
+    .description(describeNouns[noun] ?? `commands for ${noun.replaceAll('-', ' ')}`)
+    .helpGroup('Objects, each with commands of its own, such as berth guest list:')
+  const verbs = new Set(operations.map(({ verb }) => verb))
+  for (const operation of operations) {
+    const added = operationCommand(operation, options)
+    for (const alias of aliasesOf(operation.verb, verbs)) added.alias(alias)
+    command.addCommand(added, { hidden: operation.isHidden ?? false })
+  }
   return command
 }
 
-function operationCommand(operation: Operation, { surroundings }: ProgramOptions): Command {
-  const { verb, summary, flags, hasBody, example } = operation
-  const command = newCommand(verb).description(summary).summary(firstSentence(summary))
-  for (const { label, place } of operation.arguments) command.argument(place === 'body' ? `[${label}]` : `<${label}>`)
-  for (const flag of flags) addFlag(command, flag)
+/** Returns short names of a command, which are usual in other programs. */
+function aliasesOf(verb: string, verbs: ReadonlySet<string>): string[] {
+  if (verb === 'list') return ['ls']
+  if (verb === 'get') return ['show']
+  return verb === 'delete' || (verb === 'remove' && !verbs.has('delete')) ? ['rm'] : []
+}
+
+function operationCommand(operation: Operation, { surroundings, words }: ProgramOptions): BerthCommand {
+  const { verb, summary, flags, hasBody, example, globalFlags = ['context'] } = operation
+  const command = new BerthCommand(verb).description(`${summary}.`).summary(firstSentence(summary))
+  command.globalFlags = globalFlags
+  command.sections = objectSections(flags)
+  addArguments(command, operation, words)
+  for (const flag of requiredFirst(flags)) addFlag(command, flag)
   if (hasBody) command.option('--data <json>', 'fields of the body as a JSON object; @FILE reads a file, @- the input')
   if (operation.answer === 'file')
     command.option('-f, --file <file>', 'file for the result; - or without it: the standard output')
-  command.addHelpText('after', `${valueHelp(flags)}\nExample:\n  berth ${example}`)
+  const syntax = valueHelp(flags)
+  command.addHelpText('after', `${syntax && `\n${syntax}`}\nExample:\n  berth ${example}`)
   return command.action(async () => {
     const { runOperation } = await import('./commands/run-operation.js')
     const input = inputOf(operation, command)
@@ -99,41 +108,31 @@ function operationCommand(operation: Operation, { surroundings }: ProgramOptions
   })
 }
 
-/** Returns a line about the syntax of values, if the command has flags with such values. */
-function valueHelp(flags: readonly Flag[]): string {
-  const lines = [
-    flags.some(({ type }) => type === 'size') ? 'Sizes: 512m, 1.5g, or a number in the unit of the flag.' : '',
-    flags.some(({ type }) => type === 'text') ? 'For a text, @FILE reads it from a file.' : '',
-  ].filter(Boolean)
-  return lines.length === 0 ? '' : `\n${lines.join(' ')}\n`
+/** Adds the arguments. The one for a field of the body can be omitted if `--data` contains this field. */
+function addArguments(command: BerthCommand, { arguments: args }: Operation, words: readonly string[]): void {
+  const hasData = words.some((word) => /^--data(=|$)/.test(word))
+  for (const { label, place, text } of args)
+    command.argument(place === 'body' && hasData ? `[${label}]` : `<${label}>`, text)
 }
+
+const requiredFirst = (flags: readonly Flag[]): readonly Flag[] =>
+  [...flags].sort((a, b) => Number(b.isRequired ?? false) - Number(a.isRequired ?? false))
 
 const firstSentence = (text: string): string => /^.*?(?=\. |$)/.exec(text)?.[0] ?? text
 
-function addFlag(command: Command, flag: Flag): void {
-  const { name, type, text, isRequired } = flag
-  const description = [isRequired ? 'Required.' : '', text, valuesText(flag)].filter(Boolean).join(' ')
+function addFlag(command: BerthCommand, flag: Flag): void {
+  const { name, type } = flag
+  const description = flagDescription(flag)
   if (type === 'switch') {
     command.option(`--${name}`, description)
     return void command.addOption(new Option(`--no-${name}`).hideHelp())
   }
   const option = new Option(`--${name} <${placeholderOf(flag)}>`, description)
+  if (flag.text.startsWith('Deprecated')) option.hideHelp()
   command.addOption(option.argParser<string[]>((value, earlier = []) => [...earlier, value]))
 }
 
-function valuesText({ values, isList, type, text }: Flag): string {
-  const allowed = values && !values.every((value) => text.includes(value)) ? `One of ${values.join(', ')}.` : ''
-  const list = isList ? `Can be repeated${type === 'object' ? '' : ' or contain commas'}; '' is an empty list.` : ''
-  return [allowed, list].filter(Boolean).join(' ')
-}
-
-function placeholderOf({ type, names, values }: Flag): string {
-  if (names) return names.replace(/-.*/, '')
-  if (values) return 'word'
-  return { text: 'text', whole: 'number', number: 'number', size: 'size', object: 'key=value,…', switch: '' }[type]
-}
-
-function inputOf({ flags, arguments: args }: Operation, command: Command): Input {
+function inputOf({ flags, arguments: args }: Operation, command: BerthCommand): Input {
   const given = command.opts<Readonly<Record<string, readonly string[] | boolean | undefined>>>()
   const values = flags.flatMap(({ name }): [string, readonly string[] | boolean][] => {
     const value = given[camelCase(name)]

@@ -1,14 +1,17 @@
 import { CommanderError } from 'commander'
 import { loadOperations } from './catalog/load.js'
 import { cliErrorOf, exitCodes, FilterError, type ExitCode } from './errors.js'
+import { helpWords } from './help/help-words.js'
 import { printable } from './output/width.js'
 import { createProgram } from './program.js'
 import type { Surroundings } from './surroundings.js'
 
-/** Runs a command. @param words the command line without the name of the program */
-export async function runCommand(words: readonly string[], surroundings: Surroundings): Promise<ExitCode> {
+/** Runs a command. @param given the command line without the name of the program */
+export async function runCommand(given: readonly string[], surroundings: Surroundings): Promise<ExitCode> {
   try {
-    await createProgram({ operations: loadOperations(), surroundings, words }).parseAsync(words, { from: 'user' })
+    const operations = loadOperations()
+    const words = helpWords(given, new Set(['context', ...operations.map(({ noun }) => noun)]))
+    await createProgram({ operations, surroundings, words }).parseAsync(words, { from: 'user' })
     return exitCodes.ok
   } catch (cause) {
     return report(cause, surroundings)

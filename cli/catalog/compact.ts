@@ -1,7 +1,12 @@
+import { archive, mainField, pathArguments } from './arguments.js'
+import { exampleOf, exampleValue } from './examples.js'
+import { flagText } from './flag-texts.js'
 import { flagOf, type Schema } from './flags.js'
-import { commandOf, type AnswerForm, type Argument, type Flag, type NamedKind, type Operation } from './operation.js'
-import { exampleOf } from './examples.js'
+import { globalFlagsOf } from './global-flags.js'
+import { keysOf } from './object-keys.js'
+import { commandOf, type AnswerForm, type Argument, type Flag, type Operation } from './operation.js'
 import { collectionsOf, planName } from './plan-names.js'
+import { summaryOf } from './summaries.js'
 import { wordingOf, type WordingContext } from './wording.js'
 
 /* This module converts the OpenAPI document to the operations that the program needs. */
@@ -61,32 +66,44 @@ function entriesOf({ paths }: ApiDocument): Entry[] {
 type Commands = ReadonlyMap<string, string>
 type OperationContent = Omit<Operation, 'noun' | 'verb' | 'example'> & { readonly exampleBody: unknown }
 
+/** Operations that do the same as another one, for older clients. */
+const hidden = ['listContainerSummariesByPost', 'replaceLanguage']
+
 function contentOf(entry: Entry, document: ApiDocument, commands: Commands): OperationContent {
   const { method, path, documented } = entry
   const content = documented.requestBody?.content['application/json']
   const body = resolved(content?.schema ?? {}, document)
   const [type = ''] = Object.keys(documented.requestBody?.content ?? {})
   const upload = type === 'application/json' ? '' : type
-  const main = upload ? [archive] : mainField(entry, body)
+  const main = upload ? [archive] : mainField(method, path, body)
   const flags = flagsOf(documented, body, document)
+  const context = { commands, flags }
+  const answer = answerOf(documented)
   return {
     method,
     path,
-    summary: wordingOf(documented.summary, { commands, flags }),
-    arguments: [...pathArguments(path), ...main],
+    summary: summaryOf(documented.operationId, wordingOf(documented.summary, context)),
+    arguments: [...pathArguments(path), ...main].map((argument) => withWording(argument, context)),
     flags: flags
       .filter(({ field, place }) => place !== 'body' || !main.some((argument) => argument.field === field))
-      .map((flag) => ({ ...flag, text: textOf(flag, { commands, flags }) })),
+      .map((flag) => ({ ...flag, text: flagText(flag, context), ...objectParts(flag, content?.example, context) })),
     hasBody: content !== undefined,
     ...(upload && { upload }),
-    answer: answerOf(documented),
+    answer,
+    globalFlags: globalFlagsOf(answer, ...answerParts(documented, document)),
+    ...(hidden.includes(documented.operationId) && { isHidden: true }),
     exampleBody: content?.example,
   }
 }
 
-/** Returns the text of a flag. The text of `sort` names columns, which must not be replaced by names of flags. */
-function textOf({ field, text }: Flag, context: WordingContext): string {
-  return wordingOf(text, field === 'sort' ? { ...context, flags: [] } : context)
+const withWording = (argument: Argument, context: WordingContext): Argument =>
+  argument.text === undefined ? argument : { ...argument, text: wordingOf(argument.text, context) }
+
+/** Returns keys and example of an object. The texts can name other keys, which are not replaced by names of flags. */
+function objectParts(flag: Flag, body: unknown, context: WordingContext): Pick<Flag, 'keys' | 'example'> {
+  if (flag.keys === undefined) return {}
+  const keys = flag.keys.map((key) => ({ ...key, text: wordingOf(key.text, { ...context, flags: [] }) }))
+  return { keys, example: exampleValue(flag, body) }
 }
 
 function resolved(schema: Schema, document: ApiDocument): Schema {
@@ -102,6 +119,8 @@ function flagsOf({ parameters = [] }: DocumentedOperation, body: Schema, documen
     const own = resolved(schema, document)
     return own.items ? { ...own, items: resolved(own.items, document) } : own
   }
+  const withKeys = (flag: Flag, schema: Schema): Flag =>
+    flag.type === 'object' ? { ...flag, keys: keysOf(schema.items ?? schema, (one) => resolved(one, document)) } : flag
   const query = parameters
     .filter((parameter) => parameter.in === 'query')
     .map(({ name, required = false, description, schema }) =>
@@ -111,40 +130,11 @@ function flagsOf({ parameters = [] }: DocumentedOperation, body: Schema, documen
   const required = new Set(body.required)
   const fields = Object.entries(body.properties ?? {})
     .filter(([field]) => !known.has(field))
-    .map(([field, schema]) => flagOf(field, full(schema), { place: 'body', isRequired: required.has(field) }))
+    .map(([field, schema]) => [field, full(schema)] as const)
+    .map(([field, schema]) =>
+      withKeys(flagOf(field, schema, { place: 'body', isRequired: required.has(field) }), schema),
+    )
   return [...fields, ...query]
-}
-
-/** The argument of an operation whose body is a file. */
-const archive: Argument = { label: 'file', place: 'file', field: '' }
-
-const namedBy: Readonly<Record<string, NamedKind>> = { containers: 'guest', hosts: 'host' }
-
-function pathArguments(path: string): Argument[] {
-  return [...path.matchAll(/([^/]+)\/\{(\w+)\}/g)].map(([, segment = '', field = '']) => ({
-    label: labelOf(segment),
-    place: 'path',
-    field,
-    ...(namedBy[segment] && { names: namedBy[segment] }),
-  }))
-}
-
-function labelOf(segment: string): string {
-  const labels: Readonly<Record<string, string>> = {
-    containers: 'guest',
-    'port-mappings': 'index',
-    'sub-users': 'customer',
-    deliveries: 'delivery',
-  }
-  return labels[segment] ?? segment.replace(/s$/, '')
-}
-
-/** Returns an argument for the name of a new object if the request requires a name. */
-function mainField({ method, path }: Entry, { required = [] }: Schema): Argument[] {
-  const field = ['name', 'username'].find((name) => required.includes(name))
-  return method === 'POST' && field !== undefined && !/login|custom/.test(path)
-    ? [{ label: 'name', place: 'body', field }]
-    : []
 }
 
 function answerOf({ responses }: DocumentedOperation): AnswerForm {
@@ -154,4 +144,15 @@ function answerOf({ responses }: DocumentedOperation): AnswerForm {
   if (type === 'text/event-stream') return 'events'
   if (type === 'application/octet-stream') return 'file'
   return type === 'application/x-ndjson' ? 'lines' : 'envelope'
+}
+
+/** Returns the schema of the envelope of a successful answer, and the properties of the answer for `globalFlagsOf`. */
+function answerParts(
+  { responses }: DocumentedOperation,
+  document: ApiDocument,
+): [Schema, { readonly resolve: (schema: Schema) => Schema; readonly isAccepted: boolean }] {
+  const successes = Object.entries(responses).filter(([status]) => status.startsWith('2'))
+  const resolve = (schema: Schema): Schema => resolved(schema, document)
+  const answer = successes.at(-1)?.[1].content?.['application/json']?.schema ?? {}
+  return [resolve(answer), { resolve, isAccepted: '202' in responses }]
 }

@@ -18,6 +18,20 @@ export interface Flag {
   readonly unit?: SizeUnit
   /** Kind of the named object. The program also accepts the object's name or the beginning of its UUID. */
   readonly names?: NamedKind
+  /** Keys of the value, for flags of the type `object`. */
+  readonly keys?: readonly ObjectKey[]
+  /** Example of a value of the type `object`. */
+  readonly example?: string
+}
+
+/** A key of an object, which is the value of a flag. */
+export interface ObjectKey {
+  readonly name: string
+  /** Type or allowed values, in words. */
+  readonly type: string
+  /** Description; empty for objects with many keys. */
+  readonly text: string
+  readonly isRequired?: true
 }
 
 export type SizeUnit = 'B' | 'MiB' | 'GiB' | 'GB'
@@ -30,7 +44,12 @@ export interface Argument {
   readonly place: 'path' | 'body' | 'file'
   readonly field: string
   readonly names?: NamedKind
+  /** Description for the help. */
+  readonly text?: string
 }
+
+/** A flag of the program that every command accepts. */
+export type GlobalFlag = 'output' | 'columns' | 'jq' | 'quiet' | 'context' | 'wait' | 'timeout'
 
 /** Form of the answer: the usual envelope, lines of JSON, server-sent events, a picture, or a file of any length. */
 export type AnswerForm = 'envelope' | 'lines' | 'events' | 'picture' | 'file'
@@ -50,6 +69,10 @@ export interface Operation {
   readonly answer: AnswerForm
   /** An example of the command, without `berth`. */
   readonly example: string
+  /** Global flags that the help shows. */
+  readonly globalFlags?: readonly GlobalFlag[]
+  /** True if the help does not show the command, because another one does the same. */
+  readonly isHidden?: true
 }
 
 export const commandOf = ({ noun, verb }: Pick<Operation, 'noun' | 'verb'>): string => `${noun} ${verb}`

@@ -18,6 +18,11 @@ describe('the texts of commands', () => {
     ['name commands instead of API paths', 'see `GET /templates?page=1`', 'see `berth template list`'],
     ['name flags instead of API fields', 'with `template_id`', 'with `--image`'],
     [
+      'say "output" and "flag" instead of "answer" and "field"',
+      'Ignored if `template_id` is sent. The answer contains the rest. Omitted fields stay unchanged.',
+      'Ignored if `--image` is given. The output contains the rest. Settings without a flag stay unchanged.',
+    ],
+    [
       'keep API paths and fields for which no command or flag exists',
       'with `containers` and `GET /nothing`',
       'with `containers` and `GET /nothing`',

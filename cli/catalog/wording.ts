@@ -9,11 +9,26 @@ export interface WordingContext {
 
 /** Converts a text. Between backticks are names of operations, fields and values; all other text is prose. */
 export function wordingOf(text: string, context: WordingContext): string {
-  return text
+  const converted = text
     .split(/(`[^`]*`)/)
     .map((part) => (part.startsWith('`') ? codeOf(part, context) : proseOf(part)))
     .join('')
+  return phrases.reduce((result, [found, replacement]) => result.replaceAll(found, replacement), converted)
 }
+
+/** Phrases about requests and answers, with the words for commands. */
+const phrases: readonly (readonly [RegExp, string])[] = [
+  [/ The answer has the status \d+\./g, ''],
+  [/ Such requests get \d+ with the code `[^`]*`\./g, ''],
+  [/\b([Tt])he answer contains\b/g, '$1he output contains'],
+  [/\b(Omitted fields|Fields that are not sent) stay unchanged/g, 'Settings without a flag stay unchanged'],
+  [/(`--[\w-]+`) is sent\b/g, '$1 is given'],
+  [/\bthese two fields\b/g, 'these two flags'],
+  [/\bthe field of that mode is sent\b/g, 'the flag of that mode is given'],
+  [/\bnever returned\b/g, 'never shown'],
+  [/\bin the answer\b/g, 'in the output'],
+  [/\bonly returns\b/g, 'only shows'],
+]
 
 function codeOf(code: string, { commands, flags }: WordingContext): string {
   const [, operation] = /^`([A-Z]+ \/[^?]*?)(\?.*)?`$/.exec(code) ?? []

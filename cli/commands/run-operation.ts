@@ -122,7 +122,7 @@ interface StreamRun {
 /** Writes an answer to a file. The file gets its name only when it is complete. */
 async function runDownload({ client, operation, request, surroundings }: StreamRun, file = '-'): Promise<void> {
   if (file === '-' && surroundings.width !== undefined)
-    throw usageError('the result is an archive', `write it to a file: berth ${operation.example} -f FILE`)
+    throw usageError('the result is an archive', `write it to a file: berth ${operation.example}`)
   await withInterrupt(async (signal) => {
     const { parts } = await client.open({ ...definedParts(request), signal })
     if (file === '-') await writeToOutput(parts)
@@ -133,7 +133,7 @@ async function runDownload({ client, operation, request, surroundings }: StreamR
 /** Passes on an answer that is not an envelope: lines, events or a picture. */
 async function runStream({ client, operation, request, surroundings }: StreamRun): Promise<void> {
   if (operation.answer === 'picture' && surroundings.width !== undefined)
-    throw usageError('the result is a picture', `write it to a file: berth ${operation.example} > FILE`)
+    throw usageError('the result is a picture', `write it to a file: berth ${operation.example}`)
   surroundings.endWithReader()
   const { parts } = await client.open(definedParts(request))
   for await (const part of parts) surroundings.writeOut(part)

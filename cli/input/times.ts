@@ -1,7 +1,7 @@
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 }
 
 /** True for fields that contain a time. They also accept relative times such as `+30d` and `-2h`. */
-export const isTimeField = (field: string): boolean => /^(from|to|until)$|_at$/.test(field)
+export const isTimeField = (field: string): boolean => /^(from|to|until|deadline)$|_at$/.test(field)
 
 /** Converts a relative time such as `+30d` to RFC 3339. Other texts stay unchanged, because the gateway checks them. */
 export function parseTime(text: string, nowMs: number): string {

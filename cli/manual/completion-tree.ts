@@ -16,11 +16,12 @@ function levelOf(command: Command, operations: readonly Operation[]): Level {
   const operation = operations.find(({ noun, verb }) => noun === command.parent?.name() && verb === command.name())
   const names = operation?.arguments.map((argument) => argument.names ?? null) ?? ownArguments[command.name()]
   const flags = command.options.filter(({ hidden, long }) => !hidden && long)
+  const commands = command.createHelp().visibleCommands(command)
   return {
     flags: flags.map((option) => choiceOf(option, operation)),
     ...(names && { arguments: names }),
-    ...(command.commands.length > 0 && {
-      commands: Object.fromEntries(command.commands.map((one) => [one.name(), levelOf(one, operations)])),
+    ...(commands.length > 0 && {
+      commands: Object.fromEntries(commands.map((one) => [one.name(), levelOf(one, operations)])),
     }),
   }
 }

@@ -21,8 +21,8 @@ describe('the manual page of the command line', () => {
     expect(manualPage([operation])).to.contain(
       [
         '.TP',
-        '\\fBberth guest create\\fP [\\fIname\\fP]',
-        'Creates a guest. See \\fBberth image list\\fP',
+        '\\fBberth guest create\\fP \\fIname\\fP',
+        'Creates a guest. See \\fBberth image list\\fP\\&.',
         '.RS',
         '.TP',
         '\\fB\\-\\-ram <size>\\fP',

@@ -1,6 +1,7 @@
 import type { Command, Option } from 'commander'
 import type { Operation } from '../catalog/operation.js'
 import { exitCodeTexts } from '../errors.js'
+import type { BerthCommand, HelpSection } from '../help/berth-command.js'
 import { createProgram } from '../program.js'
 import type { Surroundings } from '../surroundings.js'
 import { bold, entry, escapeRoff, proseRoff, section } from './roff.js'
@@ -53,7 +54,10 @@ function nounsOf(program: Command): string[] {
     [
       `.SS ${escapeRoff(noun.name())}`,
       `${proseRoff(sentence(noun.description()))}`,
-      ...noun.commands.map((verb) => commandEntry(verb, `berth ${noun.name()}`)),
+      ...noun
+        .createHelp()
+        .visibleCommands(noun)
+        .map((verb) => commandEntry(verb, `berth ${noun.name()}`)),
     ].join('\n'),
   )
 }
@@ -66,11 +70,17 @@ function commandEntry(command: Command, parent: string): string {
     return argument.required ? name : `[${name}]`
   })
   const term = [bold(`${parent} ${command.name()}`), ...values].join(' ')
-  return entry(term, command.description(), optionsOf(command))
+  const { sections = [] } = command as Partial<BerthCommand>
+  return entry(term, command.description(), [...optionsOf(command), ...sections.map(sectionEntry)])
 }
 
 function optionsOf(command: Command): string[] {
   const help = command.createHelp()
   const own = help.visibleOptions(command).filter(({ long }: Option) => long !== '--help')
   return own.map((option) => entry(bold(help.optionTerm(option)), help.optionDescription(option)))
+}
+
+function sectionEntry({ heading, rows, example }: HelpSection): string {
+  const items = rows.map(([term, text]) => entry(bold(term), text))
+  return entry(escapeRoff(heading), `Example: \`${example}\``, items)
 }

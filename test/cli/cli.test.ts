@@ -181,7 +181,7 @@ describe('the command line', () => {
       ],
       ['a missing flag', ['guest', 'create', 'x'], 2, 'missing --image'],
       ['an unknown flag', ['guest', 'list', '--nmae', 'x'], 2, "unknown option '--nmae'"],
-      ['an unknown command', ['guest', 'lst'], 2, 'Did you mean list?'],
+      ['an unknown command', ['guest', 'lst'], 2, 'did you mean berth guest list?'],
       ['an unknown task', ['task', 'get', 'no-such-task'], 3, '(not_found)'],
       ['an unknown context', ['guest', 'list', '--context', 'nowhere'], 3, 'context nowhere does not exist'],
       ['a refused raw request', ['api', 'GET', '/api/v1/tasks/none'], 3, '(not_found)'],
