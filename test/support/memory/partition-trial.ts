@@ -203,17 +203,22 @@ export class PartitionTrial {
   }
 
   async #read(path: string): Promise<Body> {
-    return (await this.gateway.request('GET', path)).body.data
+    return (await this.#send('GET', path)).body.data
+  }
+
+  async #ask(method: string, path: string, body?: object): Promise<void> {
+    await this.#send(method, path, body)
   }
 
   /** Sends a request, and repeats it while the store does not answer. */
-  async #ask(method: string, path: string, body?: object): Promise<void> {
-    let reply = await this.gateway.request(method, path, body ? { body } : {})
-    const isDone = async (): Promise<boolean> => {
-      if (reply.status === 503) reply = await this.gateway.request(method, path, body ? { body } : {})
+  async #send(method: string, path: string, body?: object): Promise<Reply> {
+    let reply: Reply | undefined
+    const isAnswered = async (): Promise<boolean> => {
+      reply = await this.gateway.request(method, path, body ? { body } : {})
       return reply.status !== 503
     }
-    await waitFor(isDone, { timeoutMs: deadlineMs, what: () => `${method} ${path}: ${reply.text}` })
-    expect(reply.status, `${method} ${path}: ${reply.text}`).to.be.below(300)
+    await waitFor(isAnswered, { timeoutMs: deadlineMs, what: () => `${method} ${path}: ${reply?.text}` })
+    expect(reply!.status, `${method} ${path}: ${reply!.text}`).to.be.below(300)
+    return reply!
   }
 }
