@@ -14,10 +14,19 @@ export type ErrorKind =
   | 'unsupported' // this version has no such endpoint
   | 'internal' // a bug in Berth or a fault of the host; details stay in the log
 
+/** The rule that a request violates. Clients that translate errors choose a text by its name. */
+export interface ErrorRule {
+  /** Stable name, such as `range`. */
+  readonly name: string
+  /** Limits of the rule and amounts, by name. Units follow from the rule. */
+  readonly values?: Readonly<Record<string, string | number>>
+}
+
 export interface ErrorOptions {
   cause?: unknown
   /** Name of the invalid input field, as the API spells it. */
   field?: string
+  rule?: ErrorRule
   /** The task that carries out the request even though the response is an error. */
   taskId?: string
   /** Seconds after which another attempt can succeed. */
@@ -27,6 +36,7 @@ export interface ErrorOptions {
 export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
+  readonly rule: ErrorRule | undefined
   readonly taskId: string | undefined
   readonly retryAfterSeconds: number | undefined
   /** True if the requested change was rolled back and the previous state is in effect. */
@@ -40,13 +50,20 @@ export class BerthError extends Error {
   ) {
     super(message, { cause: options.cause })
     this.field = options.field
+    this.rule = options.rule
     this.taskId = options.taskId
     this.retryAfterSeconds = options.retryAfterSeconds
   }
 }
 
-export function invalidField(field: string, message: string): BerthError {
-  return new BerthError('invalid', 'invalid_field', message, { field })
+export function invalidField(field: string, message: string, rule?: ErrorRule): BerthError {
+  return new BerthError('invalid', 'invalid_field', message, { field, ...(rule && { rule }) })
+}
+
+/** Returns the error with another field and message, for an object that is part of a larger one. */
+export function inOtherField(error: BerthError, field: string, message: string): BerthError {
+  const { kind, code, rule } = error
+  return new BerthError(kind, code, message, { field, cause: error, ...(rule && { rule }) })
 }
 
 export function notFound(what: string): BerthError {

@@ -47,9 +47,10 @@ const [namePattern, uuidLike] = [new RegExp(guestNamePattern), new RegExp(uuidPa
 
 /** @throws {BerthError} `invalid_field` */
 export function checkGuestName(name: string): void {
-  if (!namePattern.test(name)) throw invalidField('name', `name: ${guestNameRule}`)
-  if (/^\d+$/.test(name)) throw invalidField('name', 'name: must not consist of digits only')
-  if (uuidLike.test(name)) throw invalidField('name', 'name: must not look like a UUID')
+  if (!namePattern.test(name)) throw invalidField('name', `name: ${guestNameRule}`, { name: 'guest_name' })
+  if (/^\d+$/.test(name))
+    throw invalidField('name', 'name: must not consist of digits only', { name: 'not_digits_only' })
+  if (uuidLike.test(name)) throw invalidField('name', 'name: must not look like a UUID', { name: 'not_a_uuid' })
 }
 
 export function isGuestName(name: string): boolean {
@@ -91,5 +92,5 @@ export const sshPasswordRule =
 /** @throws {BerthError} `invalid_field` unless the password follows {@link sshPasswordRule} */
 export function checkSshPassword(password: string, field = 'ssh_password'): void {
   const ok = /^[\x21-\x7e]{8,64}$/.test(password) && /[A-Za-z]/.test(password) && /\d/.test(password)
-  if (!ok) throw invalidField(field, `${field}: must be ${sshPasswordRule}`)
+  if (!ok) throw invalidField(field, `${field}: must be ${sshPasswordRule}`, { name: 'ssh_password' })
 }

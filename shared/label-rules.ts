@@ -25,7 +25,7 @@ const note = new RegExp(notePattern, 'u')
 
 /** @returns each tag once, in alphabetical order. @throws {BerthError} `invalid_field` */
 export function parseTags(names: readonly string[]): string[] {
-  if (!names.every((name) => tag.test(name))) throw invalidField('tags', `tags: each tag ${tagRule}`)
+  if (!names.every((name) => tag.test(name))) throw invalidField('tags', `tags: each tag ${tagRule}`, { name: 'tag' })
   const tags = [...new Set(names)].sort()
   if (tags.length > maxTags) throw invalidField('tags', `tags: must be at most ${maxTags} tags`)
   return tags
@@ -33,6 +33,6 @@ export function parseTags(names: readonly string[]): string[] {
 
 /** @throws {BerthError} `invalid_field` */
 export function checkNote(text: string): string {
-  if (!note.test(text)) throw invalidField('note', `note: ${noteRule}`)
+  if (!note.test(text)) throw invalidField('note', `note: ${noteRule}`, { name: 'note' })
   return text
 }

@@ -31,13 +31,14 @@ const label = new RegExp(hostLabelPattern)
 
 /** @throws {BerthError} `invalid_field` */
 function checkPlacementName(field: string, text: string): string {
-  if (!name.test(text)) throw invalidField(field, `${field}: ${placementNameRule}`)
+  if (!name.test(text)) throw invalidField(field, `${field}: ${placementNameRule}`, { name: 'placement_name' })
   return text
 }
 
 /** @returns each label once, in alphabetical order. @throws {BerthError} `invalid_field` */
 export function parseLabels(field: string, texts: readonly string[]): string[] {
-  if (!texts.every((text) => label.test(text))) throw invalidField(field, `${field}: each label ${hostLabelRule}`)
+  if (!texts.every((text) => label.test(text)))
+    throw invalidField(field, `${field}: each label ${hostLabelRule}`, { name: 'host_label' })
   const labels = [...new Set(texts)].sort()
   if (labels.length > maxHostLabels) throw invalidField(field, `${field}: must be at most ${maxHostLabels} labels`)
   return labels

@@ -251,7 +251,8 @@ function isOpen({ link, disabled }: AdminAccount): boolean {
 
 /** @throws {BerthError} `invalid_field` */
 function checkName(username: string): void {
-  if (!new RegExp(usernamePattern).test(username)) throw invalidField('username', `username: ${usernameRule}`)
+  if (!new RegExp(usernamePattern).test(username))
+    throw invalidField('username', `username: ${usernameRule}`, { name: 'username' })
 }
 
 function invalidLink(): BerthError {

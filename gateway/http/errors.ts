@@ -153,8 +153,13 @@ export function errorReply(thrown: unknown, requestId: string): ErrorReply {
   }
 }
 
-function detailsOf({ field, taskId }: BerthError): { details?: { field?: string; task_id?: string } } {
-  const details = { ...(field !== undefined && { field }), ...(taskId !== undefined && { task_id: taskId }) }
+function detailsOf({ field, rule, taskId }: BerthError): { details?: Record<string, unknown> } {
+  const details = {
+    ...(field !== undefined && { field }),
+    ...(rule && { rule: rule.name }),
+    ...(rule?.values && { values: rule.values }),
+    ...(taskId !== undefined && { task_id: taskId }),
+  }
   return Object.keys(details).length > 0 ? { details } : {}
 }
 

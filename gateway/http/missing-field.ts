@@ -14,7 +14,7 @@ export function explainMissing(
   const { field, message } = error
   if (field === undefined || !wasSent(field, bodyBytes, querystring)) return error
   const text = message.replace(/: is required\b/, ': must not be empty')
-  return new BerthError(error.kind, error.code, text, { field, cause: error })
+  return new BerthError(error.kind, error.code, text, { field, cause: error, rule: { name: 'not_empty' } })
 }
 
 function wasSent(field: string, bodyBytes: Buffer, querystring: string): boolean {

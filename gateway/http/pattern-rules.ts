@@ -29,36 +29,53 @@ export const gatewayNamePattern = '^[A-Za-z0-9][A-Za-z0-9-]{0,49}$'
 export const sessionIdPattern = '^[0-9a-f]{32}$'
 export const base64UrlPattern = '^[A-Za-z0-9_-]*$'
 
-const templateId = 'must be an id of lower-case letters, digits, "." and "-"'
 const printableLine = 'must be printable characters on one line'
 
-/** Descriptions of the patterns in request schemas, for error messages. */
-const rules: Readonly<Record<string, string>> = {
-  [usernamePattern]: usernameRule,
-  [guestNamePattern]: guestNameRule,
-  [templateIdPattern]: templateId,
-  [optionalTemplateIdPattern]: templateId,
-  [uuidPattern]: 'must be a uuid in lower case',
-  [timeOfDayPattern]: 'must be a time of day in the form HH:MM',
-  [descriptionPattern]: `${printableLine}, at most 200`,
-  [suspensionTextPattern]: `${printableLine}, at most 500`,
-  [tagPattern]: tagRule,
-  [placementNamePattern]: placementNameRule,
-  [hostLabelPattern]: hostLabelRule,
-  [notePattern]: noteRule,
-  [imageNamePattern]: `${printableLine}, 1 to 100`,
-  [imageWordPattern]: 'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',
-  [imageUrlPattern]: 'must be an http or https URL, or upload:NAME',
-  [sha256Pattern]: 'must be 64 hexadecimal digits',
-  [keyNamePattern]: `${printableLine}, with at least one visible character`,
-  [printableNamePattern]: printableLine,
-  [interfacePattern]: 'must be the name of an interface, at most 15 characters',
-  [gatewayNamePattern]: 'must be 1 to 50 letters, digits and "-", starting with a letter or digit',
-  [sessionIdPattern]: 'must be 32 hexadecimal digits in lower case',
-  [base64UrlPattern]: 'must be base64url text without padding',
+/** A rule of a pattern: its name for clients that translate errors, and its description for messages. */
+export interface PatternRule {
+  readonly name: string
+  readonly text: string
 }
 
+const rule = (name: string, text: string): PatternRule => ({ name, text })
+const templateId = rule('image_id', 'must be an id of lower-case letters, digits, "." and "-"')
+
+/** Rules of the patterns in request schemas. */
+const rules: Readonly<Record<string, PatternRule>> = {
+  [usernamePattern]: rule('username', usernameRule),
+  [guestNamePattern]: rule('guest_name', guestNameRule),
+  [templateIdPattern]: templateId,
+  [optionalTemplateIdPattern]: templateId,
+  [uuidPattern]: rule('uuid', 'must be a uuid in lower case'),
+  [timeOfDayPattern]: rule('time_of_day', 'must be a time of day in the form HH:MM'),
+  [descriptionPattern]: rule('description', `${printableLine}, at most 200`),
+  [suspensionTextPattern]: rule('suspension_text', `${printableLine}, at most 500`),
+  [tagPattern]: rule('tag', tagRule),
+  [placementNamePattern]: rule('placement_name', placementNameRule),
+  [hostLabelPattern]: rule('host_label', hostLabelRule),
+  [notePattern]: rule('note', noteRule),
+  [imageNamePattern]: rule('image_name', `${printableLine}, 1 to 100`),
+  [imageWordPattern]: rule(
+    'image_word',
+    'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',
+  ),
+  [imageUrlPattern]: rule('image_url', 'must be an http or https URL, or upload:NAME'),
+  [sha256Pattern]: rule('sha256', 'must be 64 hexadecimal digits'),
+  [keyNamePattern]: rule('key_name', `${printableLine}, with at least one visible character`),
+  [printableNamePattern]: rule('printable_line', printableLine),
+  [interfacePattern]: rule('interface_name', 'must be the name of an interface, at most 15 characters'),
+  [gatewayNamePattern]: rule(
+    'gateway_name',
+    'must be 1 to 50 letters, digits and "-", starting with a letter or digit',
+  ),
+  [sessionIdPattern]: rule('session_id', 'must be 32 hexadecimal digits in lower case'),
+  [base64UrlPattern]: rule('base64url', 'must be base64url text without padding'),
+}
+
+/** All rules of patterns. */
+export const patternRules: readonly PatternRule[] = Object.values(rules)
+
 /** @returns undefined if no request schema contains the pattern */
-export function ruleOfPattern(pattern: string): string | undefined {
+export function ruleOfPattern(pattern: string): PatternRule | undefined {
   return rules[pattern]
 }

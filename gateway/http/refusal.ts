@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js'
-import { BerthError, invalidField } from '../../shared/errors.js'
+import { BerthError, invalidField, type ErrorRule } from '../../shared/errors.js'
 import { ruleOfPattern } from './pattern-rules.js'
 
 export type RequestPart = 'path' | 'query' | 'body'
@@ -11,12 +11,13 @@ export function refusalOf(error: ErrorObject | undefined, part: RequestPart, exa
     const missing = [...steps, String(error.params['missingProperty'])]
     const field = missing.join('.')
     const message = `${field}: is required${exampleText(error, example, missing)}`
-    return new BerthError('invalid', 'missing_field', message, { field })
+    return new BerthError('invalid', 'missing_field', message, { field, rule: { name: 'required' } })
   }
   // No object can exist at a path with an invalid value. The status is therefore 404.
   if (part === 'path') return new BerthError('not_found', 'not_found', 'not found')
   const field = fieldName(steps.join('.') || part)
-  return invalidField(field, `${field}: ${ruleOf(error)}${exampleText(error, example, steps)}`)
+  const { text, rule } = ruleOf(error)
+  return invalidField(field, `${field}: ${text}${exampleText(error, example, steps)}`, rule)
 }
 
 /** Makes a field's name short and printable, because clients can choose the names in some objects. */
@@ -29,6 +30,18 @@ interface Rules {
   readonly maximum?: number
   readonly examples?: readonly unknown[]
 }
+
+/** A violated rule: its description for messages, and its name and limits for clients that translate errors. */
+interface Violation {
+  readonly text: string
+  readonly rule?: ErrorRule
+}
+
+const violation = (text: string, name: string, values?: ErrorRule['values']): Violation => ({
+  text,
+  rule: { name, ...(values && { values }) },
+})
+const unknownViolation: Violation = { text: 'has the wrong format' }
 
 const types: Readonly<Record<string, string>> = {
   integer: 'must be a whole number',
@@ -45,34 +58,50 @@ const formats: Readonly<Record<string, string>> = {
   uuid: 'must be a uuid',
 }
 
-type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => string
+type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => Violation
 
 const entriesText = (count: unknown): string => `${String(count)} ${count === 1 ? 'entry' : 'entries'}`
 
 /** Describes a violated rule, by its keyword in JSON Schema. */
 const rules: Readonly<Record<string, Describe>> = {
-  enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
-  type: ({ type }) => types[String(type)] ?? 'has the wrong type',
-  format: ({ format }) => formats[String(format)] ?? 'has the wrong format',
+  enum: ({ allowedValues }) => {
+    const allowed = (allowedValues as unknown[]).join(', ')
+    return violation(`must be one of ${allowed}`, 'one_of', { allowed })
+  },
+  type: ({ type }) => named(types, 'type', type, 'has the wrong type'),
+  format: ({ format }) => named(formats, 'format', format, unknownViolation.text),
   minimum: (_, schema) => rangeOf(schema),
   maximum: (_, schema) => rangeOf(schema),
-  minLength: ({ limit }) => (limit === 1 ? 'must not be empty' : `must have at least ${String(limit)} characters`),
-  maxLength: ({ limit }) => `must have at most ${String(limit)} characters`,
-  pattern: ({ pattern }) => ruleOfPattern(String(pattern)) ?? 'has the wrong format',
-  minItems: ({ limit }) => `must have at least ${entriesText(limit)}`,
-  maxItems: ({ limit }) => `must have at most ${entriesText(limit)}`,
+  minLength: ({ limit }) =>
+    limit === 1
+      ? violation('must not be empty', 'not_empty')
+      : violation(`must have at least ${String(limit)} characters`, 'min_length', { min: Number(limit) }),
+  maxLength: ({ limit }) =>
+    violation(`must have at most ${String(limit)} characters`, 'max_length', { max: Number(limit) }),
+  pattern: ({ pattern }) => {
+    const known = ruleOfPattern(String(pattern))
+    return known ? violation(known.text, known.name) : unknownViolation
+  },
+  minItems: ({ limit }) => violation(`must have at least ${entriesText(limit)}`, 'min_items', { min: Number(limit) }),
+  maxItems: ({ limit }) => violation(`must have at most ${entriesText(limit)}`, 'max_items', { max: Number(limit) }),
 }
 
-function ruleOf(error: ErrorObject | undefined): string {
+/** The violation of a type or format that is one of a table, such as the rule `type_integer`. */
+function named(table: Readonly<Record<string, string>>, keyword: string, value: unknown, other: string): Violation {
+  const text = table[String(value)]
+  return text === undefined ? { text: other } : violation(text, `${keyword}_${String(value)}`)
+}
+
+function ruleOf(error: ErrorObject | undefined): Violation {
   const schema = (error?.parentSchema ?? {}) as Rules
   const describe = error && rules[error.keyword]
-  return describe ? describe(error.params, schema) : 'has the wrong format'
+  return describe ? describe(error.params, schema) : unknownViolation
 }
 
-function rangeOf({ minimum, maximum }: Rules): string {
-  if (minimum === undefined || maximum === undefined)
-    return minimum === undefined ? `must be at most ${maximum}` : `must be at least ${minimum}`
-  return `must be from ${minimum} to ${maximum}`
+function rangeOf({ minimum: min, maximum: max }: Rules): Violation {
+  if (min !== undefined && max !== undefined) return violation(`must be from ${min} to ${max}`, 'range', { min, max })
+  if (min !== undefined) return violation(`must be at least ${min}`, 'minimum', { min })
+  return violation(`must be at most ${max}`, 'maximum', { max: max ?? 0 })
 }
 
 /** An example for the field, from its schema or from the example of the body. */

@@ -27,6 +27,17 @@ export const ErrorSchema = Type.Object(
     details: Type.Optional(
       Type.Object({
         field: Type.Optional(Type.String({ description: 'Field, parameter or header that was refused.' })),
+        rule: Type.Optional(
+          Type.String({
+            pattern: '^[a-z0-9_]+$',
+            description: 'Stable name of the violated rule, such as `range`. Not all errors have one.',
+          }),
+        ),
+        values: Type.Optional(
+          Type.Record(Type.String(), Type.Union([Type.String(), Type.Number()]), {
+            description: 'Limits of the rule and amounts, by name, such as `min` and `max` of the rule `range`.',
+          }),
+        ),
         task_id: Type.Optional(
           Type.String({
             description:

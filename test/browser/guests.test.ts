@@ -144,6 +144,32 @@ describe('guests in the panel', () => {
     expect(await page.locator('#ram').inputValue()).to.equal('2048')
   })
 
+  it('that break a rule or fit on no host cause sentences with limits and amounts, in both languages', async () => {
+    const chinese = await lab.logIn({ language: 'zh' })
+    for (const [on, rule, hint, amounts] of [
+      [
+        page,
+        /^Use 1 to 63 letters/,
+        'Correct this field: Name.',
+        /^Not enough memory: 4000000 MiB are needed, and host-a/,
+      ],
+      [chinese, /^请使用 1 到 63 个字母/, '请更正此项：名称。', /^内存不足：需要 4000000 MiB，余量最多的主机 host-a/],
+    ] as const) {
+      await lab.show(on, '/containers/new')
+      await on.locator('#name').fill('not a name')
+      const create = on.locator('form button[type=submit]')
+      await create.click()
+      await on.locator('#name-error').filter({ hasText: rule }).waitFor()
+      await on.getByRole('alert').getByText(hint, { exact: true }).waitFor()
+      expect(await on.getByText(rule).count(), 'the rule is shown once').to.equal(1)
+      await on.locator('#name').fill('too-large')
+      await on.locator('#ram').fill('4000000')
+      await create.click()
+      await on.getByRole('alert').getByText(amounts).waitFor()
+    }
+    await chinese.context().close()
+  })
+
   it('are deleted only after their exact name was typed', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'gone' })
     await lab.show(page, `/containers/${id}/settings`)

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { patternRules } from '../../gateway/http/pattern-rules.js'
 import { moduleUrl } from '../support/programs.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 
@@ -49,6 +50,14 @@ describe('the texts of the panel', () => {
     const elsewhere = ['console.open', 'console.close', 'account.setup', 'admin.recover', 'session.end']
     expect(audited.length).to.be.greaterThan(50)
     for (const action of [...audited, ...elsewhere]) expect(en, action).to.have.property(`change.${action}`)
+  })
+
+  it('explain every rule of a field that users fill in', () => {
+    const keys = new Set(Object.keys(en))
+    const rules = [...patternRules.map(({ name }) => name), 'required', 'not_empty', 'one_of', 'range', 'ssh_password']
+    const notTyped = ['session_id', 'base64url']
+    expect(rules.length).to.be.greaterThan(20)
+    expect(rules.filter((name) => !keys.has(`error.rule.${name}`) && !notTyped.includes(name))).to.deep.equal([])
   })
 
   it('explain every error code of the OpenAPI document', () => {

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
+import { BerthError, conflict, inOtherField, invalidField } from '../../../shared/errors.js'
 import type { Fleet } from '../../fleet/contract.js'
 import type { HeldRoom } from '../../fleet/creation-contract.js'
 import { initialSettingErrors } from './create/initial-settings.js'
@@ -152,7 +152,7 @@ function throwAt(index: number, error: unknown): never {
   if (!(error instanceof BerthError)) throw error
   const at = `containers[${index}]`
   const field = error.field === undefined ? at : `${at}.${error.field}`
-  throw new BerthError(error.kind, error.code, `${at}: ${error.message}`, { field, cause: error })
+  throw inOtherField(error, field, `${at}: ${error.message}`)
 }
 
 /** Rejects an address or host port that several of the containers request. @throws {BerthError} `invalid_field` */

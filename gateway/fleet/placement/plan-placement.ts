@@ -4,6 +4,7 @@ import type { AgentFeature } from '../../../shared/agent-features.js'
 import { noLabels } from '../../../shared/label-rules.js'
 import { isPlaced, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import type { HostView } from '../contract.js'
+import { planShortage } from './plan-shortage.js'
 import { noNeighbors, ruleChecks, type Neighbors } from './plan-rules.js'
 import {
   addAllocation,
@@ -69,7 +70,11 @@ export function planPlacement(
     [({ host }) => keepsTags(host, spec.tags), () => cannotLabel(named[0]?.host.name)],
     [({ host }) => !hasSettings || keepsSettings(host), () => cannotSet(named[0]?.host.name)],
     ...ruleConditions(spec.placement, neighbors),
-    [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
+    [
+      (candidate) => fits(candidate, limits, ratios),
+      (left) =>
+        planShortage(bestFirst(left, limits, { ratios, neighbors })[0]!, limits, { ratios, rules: spec.placement }),
+    ],
   ] satisfies Condition[]
   const left = filterAble(named, able)
   const ranked = bestFirst(left, limits, { ratios, neighbors })
@@ -119,7 +124,8 @@ function ruleConditions(rules: PlacementRules = noPlacement, neighbors: Neighbor
   ]
 }
 
-type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
+/** A condition, and the error if it excludes all of the candidates that are left. */
+type Condition = readonly [(candidate: Candidate) => boolean, (left: readonly Candidate[]) => BerthError]
 
 /**
  * Returns the candidates that fulfill all conditions.
@@ -128,8 +134,9 @@ type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
 function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
   let left = candidates
   for (const [may, problem] of conditions) {
-    left = left.filter(may)
-    if (left.length === 0) throw problem()
+    const able = left.filter(may)
+    if (able.length === 0) throw problem(left)
+    left = able
   }
   return left
 }
@@ -151,6 +158,7 @@ export function planMoveTargets(
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
   const limits = guest.limits ?? noAllocation
+  const needed = addAllocation(limits, neighbors.following)
   const left = filterAble(named, [
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
@@ -159,8 +167,9 @@ export function planMoveTargets(
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
     ...ruleConditions(guest.placement, neighbors),
     [
-      (candidate) => fits(candidate, addAllocation(limits, neighbors.following), ratios),
-      () => exhausted(guest.placement),
+      (candidate) => fits(candidate, needed, ratios),
+      (able) =>
+        planShortage(bestFirst(able, needed, { ratios, neighbors })[0]!, needed, { ratios, rules: guest.placement }),
     ],
   ])
   return bestFirst(left, limits, { ratios, neighbors }).map(({ host }) => host.id)
@@ -283,11 +292,6 @@ function disabled(): BerthError {
   return new BerthError('conflict', 'image_disabled', 'template_id: the image is disabled', {
     field: 'template_id',
   })
-}
-
-function exhausted(rules: PlacementRules = noPlacement): BerthError {
-  const which = isPlaced(rules) ? 'no host that the placement rules allow has' : 'no host has'
-  return new BerthError('exhausted', 'resource_exhausted', `${which} enough free resources for the container`)
 }
 
 /** The copy of a guest needs no space in addition to the guest on the host of its standby: it becomes the disk. */

@@ -9,6 +9,9 @@ export class ApiFailure extends Error {
     readonly about: {
       readonly status?: number
       readonly field?: string
+      /** Name of the violated rule, and its limits. */
+      readonly rule?: string
+      readonly values?: Readonly<Record<string, string | number>>
       readonly requestId?: string
       readonly retryAfterSeconds?: number
     } = {},
@@ -21,7 +24,11 @@ interface Envelope {
   readonly code?: string
   readonly message?: string
   readonly request_id?: string
-  readonly details?: { readonly field?: string }
+  readonly details?: {
+    readonly field?: string
+    readonly rule?: string
+    readonly values?: Readonly<Record<string, string | number>>
+  }
 }
 
 /** Converts a response with a status other than 2xx to a failure. */
@@ -31,7 +38,7 @@ export function failureOf(response: Response, body: unknown): ApiFailure {
   return new ApiFailure(code ?? 'internal_error', message ?? response.statusText, {
     status: response.status,
     requestId: request_id ?? response.headers.get('x-request-id') ?? '',
-    ...(details?.field !== undefined && { field: details.field }),
+    ...details,
     ...(retryAfter > 0 && { retryAfterSeconds: retryAfter }),
   })
 }

@@ -1,20 +1,25 @@
 import type { ApiFailure } from '../api/failure.ts'
+import { planCodeText, planFieldLabel, planRuleText, type FindText } from './plan-failure-text.ts'
 import { t, texts } from './text.svelte.ts'
 
-/** Describes a failure in the language of the page. The text follows from the error code. */
-export function failureText({ code, message, about }: ApiFailure): string {
-  const said = texts.find(`error.${code}`, message)
-  if (code === 'rate_limited' && about.retryAfterSeconds !== undefined)
-    return t('error.wait', { seconds: about.retryAfterSeconds })
-  // For vague codes, only the server's message explains the error. It is English, so only English pages show it.
-  return vague.has(code) && texts.language === 'en' ? message : said
+const find: FindText = (key, fallback, values) => texts.find(key, fallback, values)
+
+/** Describes a failure in the language of the page, with the name of the field that was refused. */
+export function failureText(failure: ApiFailure): string {
+  const { field, retryAfterSeconds: seconds } = failure.about
+  if (failure.code === 'rate_limited' && seconds !== undefined) return t('error.wait', { seconds })
+  const text = planRuleText(failure, find)
+  if (text === '') return planCodeText(failure, find, texts.language)
+  return field === undefined ? text : t('error.inField', { field: fieldLabel(field), text })
 }
 
-const vague: ReadonlySet<string> = new Set([
-  'invalid_field',
-  'invalid_request',
-  'invalid_state',
-  'missing_field',
-  'offline_required',
-  'unsupported',
-])
+/** Describes a failure next to the field that was refused. */
+export function fieldFailureText(failure: ApiFailure): string {
+  const text = planRuleText(failure, find)
+  return text === '' ? failureText(failure) : text
+}
+
+/** Label of a field of the API, or the field's own name. */
+export function fieldLabel(field: string): string {
+  return planFieldLabel(field, find)
+}

@@ -42,9 +42,9 @@ class Texts {
   }
 
   /** Returns the text for a key with a value from the server, such as `task.create`. Unknown keys give `fallback`. */
-  find(key: string, fallback: string): string {
+  find(key: string, fallback: string, values: Readonly<Record<string, string | number>> = {}): string {
     this.#follow()
-    return key in en ? this.#translate(key) : fallback
+    return key in en ? this.#translate(key, values) : fallback
   }
 
   /** Lets the calling component update when the texts change. */

@@ -215,5 +215,7 @@ describe('the HTTP protocol', () => {
     expect(await refuse({ ...create, public_ipv4s: ['x'] })).to.equal(
       'public_ipv4s.0: must be an IPv4 address, for example "203.0.113.7"',
     )
+    const { body } = await gateway.request('POST', '/containers', { body: { ...create, ram_mb: 1 } })
+    expect(body.details).to.deep.equal({ field: 'ram_mb', rule: 'range', values: { min: 32, max: 4_194_304 } })
   })
 })

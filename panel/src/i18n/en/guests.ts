@@ -148,6 +148,7 @@ export const guests = {
   'bulk.delete.will': '{{count}} will be deleted.',
   'create.title': 'New guest',
   'create.submit': 'Create',
+  'create.checkField': 'Correct this field: {{field}}.',
   'create.nameHint': 'Up to 63 letters, digits, dots, hyphens and underscores. Must be unique.',
   'create.lxc': 'LXC container',
   'create.lxcText': 'Starts in a second',

@@ -10,6 +10,7 @@ import { labels } from './labels.ts'
 import { maintenance } from './maintenance.ts'
 import { moves } from './moves.ts'
 import { overview } from './overview.ts'
+import { rules } from './rules.ts'
 import { session } from './session.ts'
 import { settings } from './settings.ts'
 import { suspension } from './suspension.ts'
@@ -37,6 +38,7 @@ export const en = {
   ...upgrades,
   ...settings,
   ...errors,
+  ...rules,
   ...why,
   ...suspension,
   ...timeline,

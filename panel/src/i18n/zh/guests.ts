@@ -146,6 +146,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'bulk.delete.will': '将删除 {{count}} 个。',
   'create.title': '新建实例',
   'create.submit': '创建',
+  'create.checkField': '请更正此项：{{field}}。',
   'create.nameHint': '最多 63 个字母、数字、点、连字符或下划线，全局唯一。',
   'create.lxc': '容器',
   'create.lxcText': '启动只需一秒',

@@ -10,6 +10,7 @@ import { labels } from './labels.ts'
 import { maintenance } from './maintenance.ts'
 import { moves } from './moves.ts'
 import { overview } from './overview.ts'
+import { rules } from './rules.ts'
 import { session } from './session.ts'
 import { settings } from './settings.ts'
 import { suspension } from './suspension.ts'
@@ -36,6 +37,7 @@ export const zh = {
   ...upgrades,
   ...settings,
   ...errors,
+  ...rules,
   ...why,
   ...suspension,
   ...timeline,

@@ -65,6 +65,35 @@ export const emptyForm: CreateForm = {
   backupTarget: '',
 }
 
+/** Fields of the API that belong to the closed part of the form. */
+export const moreFields: ReadonlySet<string> = new Set([
+  'host_id',
+  'port_mapping_count',
+  'ipv4_count',
+  'ipv6_count',
+  'network_down_mbps',
+  'network_up_mbps',
+  'monthly_traffic_gb',
+  'snapshot_limit',
+  'expires_at',
+  'tags',
+])
+
+/** Fields of the API at which the form shows an error. */
+export const shownFields: ReadonlySet<string> = new Set([
+  ...moreFields,
+  'name',
+  'count',
+  'vcpu',
+  'ram_mb',
+  'disk_gb',
+  'ssh_public_key',
+  'firewall',
+  'owner_id',
+  'backup_schedule.target_id',
+  'user_data',
+])
+
 /** Predefined sizes of a guest: number of CPUs, memory in MiB and disk in GiB. */
 export const sizes = [
   { id: 'S', vcpu: 1, ramMb: 1024, diskGb: 10 },
