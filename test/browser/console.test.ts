@@ -228,6 +228,17 @@ describe('a terminal in the panel', function () {
     const clipboard = (page: Page, call: string): Promise<string | undefined> =>
       Promise.race([page.evaluate<string>(`navigator.clipboard.${call}`), delay(10_000, undefined)])
 
+    it('offers to paste the clipboard in its menu', async () => {
+      const { terminal, page } = await open()
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+      await waitFor(() => clipboard(page, 'writeText("pasted text").then(() => "written")'), {
+        what: 'the clipboard written',
+      })
+      await page.getByRole('button', { name: 'More console actions', exact: true }).click()
+      await page.getByRole('menuitem', { name: 'Paste', exact: true }).click()
+      await waitFor(() => terminal.input.includes('pasted text'), { what: 'the text in the guest' })
+    })
+
     it('continues after hostile output, which does not change the page', async () => {
       const { view, terminal, page } = await open()
       const context = page.context()

@@ -65,6 +65,25 @@ describe('the list of guests', function () {
     await page.getByText('Columns', { exact: true }).click()
     await page.getByRole('button', { name: 'Default columns', exact: true }).click()
     await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Address', exact: true }).click()
+    await page.locator('[aria-sort=ascending]').filter({ hasText: 'Address' }).waitFor()
+  })
+
+  it('offers to stop a guest next to its alert', async () => {
+    const agent = lab.gateway.fleet.agentOf('host-a')
+    const { uuid } = await lab.gateway.fleet.addGuest({ name: 'attacker' })
+    agent.host.sensor.scanPorts(agent.guests().find((guest) => guest.uuid === uuid)!.ipv4, '198.51.100.9', 1000)
+    await lab.gateway.request('POST', '/security/check', { body: {} })
+    await lab.show(page, '/security')
+    await page.getByRole('button', { name: 'Stop attacker', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true }).click()
+    const stop = page.getByRole('button', { name: 'Stop attacker', exact: true })
+    await stop.waitFor({ state: 'detached' })
+    const { body } = await lab.gateway.request('GET', '/containers/attacker')
+    expect(body.data.status).to.match(/^stop/)
+    await lab.gateway.request('DELETE', '/containers/attacker/delete')
+    await lab.show(page, '/containers')
+    await row('attacker').waitFor({ state: 'detached' })
   })
 
   it('exports the guests that match the filter', async () => {

@@ -25,6 +25,38 @@ describe('the page of a guest in the panel', () => {
   }
   const dialog = (name: string) => page.getByRole('dialog', { name, exact: true })
 
+  it('keeps unsaved values while the user looks at another tab, and asks before the user leaves the page', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'half-typed' })
+    await open(guest, 'settings')
+    const disk = page.locator('#limit-disk_gb')
+    const tab = (name: string) => page.locator('nav.tabs').getByRole('link', { name, exact: true })
+    await disk.fill('77')
+    await tab('Network').click()
+    await page.getByRole('heading', { name: 'Firewall', exact: true }).waitFor()
+    expect(await disk.isVisible()).to.equal(false)
+    await tab('Settings').click()
+    await disk.waitFor()
+    expect(await disk.inputValue()).to.equal('77')
+
+    const asks = () => page.evaluate("!dispatchEvent(new Event('beforeunload', { cancelable: true }))")
+    expect(await asks(), 'the browser asks before it closes the page').to.equal(true)
+    await page.getByRole('navigation').getByRole('link', { name: 'Hosts', exact: true }).click()
+    await dialog('Leave without saving?').getByRole('button', { name: 'Cancel', exact: true }).click()
+    await disk.waitFor()
+    expect(await disk.inputValue()).to.equal('77')
+
+    await page.getByRole('navigation').getByRole('link', { name: 'Hosts', exact: true }).click()
+    await dialog('Leave without saving?').getByRole('button', { name: 'Leave', exact: true }).click()
+    await page.getByRole('heading', { name: 'Hosts', level: 1, exact: true }).waitFor()
+    await lab.show(page, `/containers/${guest.id}/settings`)
+    await disk.fill('50')
+    await page.locator('form').filter({ has: disk }).getByRole('button', { name: 'Save', exact: true }).click()
+    await waitFor(async () => (await rowOf(guest))['disk_gb'] === 50, { what: 'saved' })
+    expect(await asks(), 'nothing is left to save').to.equal(false)
+    await page.getByRole('navigation').getByRole('link', { name: 'Hosts', exact: true }).click()
+    await page.getByRole('heading', { name: 'Hosts', level: 1, exact: true }).waitFor()
+  })
+
   it('sets name, tags, note and protection, and shows all guests with a tag after a click on the tag', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
     await lab.gateway.fleet.addGuest({ name: 'plain' })
@@ -72,6 +104,8 @@ describe('the page of a guest in the panel', () => {
     await open(guest, 'activity')
     const main = page.locator('#main-content')
     await main.getByRole('button', { name: 'Back to the disk', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Restart now', exact: true }).waitFor()
+    expect(await page.getByRole('dialog').innerText(), 'containers have no CD').not.to.include('CD')
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel', exact: true }).click()
     const entries = main.locator('li.entry')
     await entries.filter({ hasText: 'Name, tags, note or protection changed' }).first().waitFor()

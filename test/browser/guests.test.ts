@@ -144,6 +144,21 @@ describe('guests in the panel', () => {
     expect(await page.locator('#ram').inputValue()).to.equal('2048')
   })
 
+  it('have the password that the user chooses, and stay stopped if the user wants', async () => {
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('quiet')
+    await page.locator('input[name=login][value=password]').check()
+    await page.locator('#own-password').fill('my-password-7')
+    await page.locator('#starts').uncheck()
+    await eventually(async () => expect(await page.locator('[data-curl]').innerText()).to.include('"start": false'))
+    expect(await page.locator('[data-curl]').innerText()).not.to.include('my-password-7')
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByRole('heading', { name: 'quiet is created', exact: true }).waitFor()
+    const { data: guest } = (await lab.gateway.request('GET', '/containers/quiet')).body
+    expect(guest.status).to.equal('stopped')
+    await lab.show(page, '/containers') // the same address would keep the result in place of the form
+  })
+
   it('that break a rule or fit on no host cause sentences with limits and amounts, in both languages', async () => {
     const chinese = await lab.logIn({ language: 'zh' })
     for (const [on, rule, hint, amounts] of [
@@ -226,7 +241,7 @@ describe('guests in the panel', () => {
     )
     await lab.picture(page, 'bulk-wide')
     await dialog.getByRole('button', { name: 'Start 4', exact: true }).click()
-    await page.getByText('4 tasks queued').waitFor()
+    await page.getByText('Starting 4 guests').waitFor()
     await waitFor(
       async () => {
         const running = await names('?status=running')

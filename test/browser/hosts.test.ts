@@ -138,8 +138,10 @@ describe('the dialog for a new host in the panel', () => {
     await dialog.getByRole('button', { name: 'Done', exact: true }).click()
     await lab.show(page, `/hosts/${hostId}`)
     const answered = page.waitForResponse((one) => one.url().endsWith('/join-token'))
-    await page.clock.pauseAt(Date.now() + 5000) // from here on, only the test moves the time of the page
     await page.getByRole('button', { name: 'Create a new command' }).click()
+    await dialog.getByText('The earlier command is then no longer valid.', { exact: true }).waitFor()
+    await page.clock.pauseAt(Date.now() + 5000) // from here on, only the test moves the time of the page
+    await dialog.getByRole('button', { name: 'Create a new command' }).click()
     const { data: renewed } = (await (await answered).json()) as { data: CreatedHost }
     await dialog.locator('[data-secret]').waitFor()
     await page.clock.runFor(50_000)
@@ -163,6 +165,7 @@ describe('the dialog for a new host in the panel', () => {
     }
     await page.getByRole('button', { name: 'Create a new command' }).click()
     const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Create a new command' }).click()
     await shows(dialog, 'command')
     expect(await dialog.locator('[data-secret]').innerText()).not.to.equal(created.command)
     await dialog.getByRole('button', { name: 'Done' }).click()
@@ -185,6 +188,7 @@ describe('the dialog for a new host in the panel', () => {
     expect(await tooWide(page)).to.equal(false)
     expect(await findingsOf(page)).to.deep.equal([])
     await page.getByRole('button', { name: '新的命令' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: '新的命令' }).click()
     await page.getByText('正在等待在该主机上运行命令。').waitFor()
     await lab.picture(page, 'add-host-phone-zh')
     expect(await tooWide(page)).to.equal(false)

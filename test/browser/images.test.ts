@@ -84,6 +84,7 @@ describe('images in the panel after a failed download', function () {
     await lab.picture(page, 'create-failed-wide')
     expect(await page.locator('[data-secret]').count(), 'no password of a guest that was not created').to.equal(0)
     await page.getByText(/Task [0-9a-f-]{36}/).waitFor()
+    await page.getByRole('listitem').filter({ hasText: 'Create failed: from-broken' }).waitFor() // a notice
     await page.getByRole('button', { name: 'Back to the form' }).click()
     await eventually(async () => {
       expect(await page.locator('#name').inputValue()).to.equal('from-broken')

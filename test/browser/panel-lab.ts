@@ -116,6 +116,8 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await page.goto(`${this.gateway.url}/#${path}`)
     // The browser reports a new URL to the panel in a separate task. Until then, the panel shows the previous page.
     await page.evaluate('new Promise((resolve) => setTimeout(resolve))')
+    // The panel goes back to a page with unsaved values, and asks.
+    if ((await page.locator('[data-leaving]').count()) > 0) await leaveUnsaved(page)
     await this.loaded(page)
   }
 
@@ -161,6 +163,11 @@ after(async () => {
   await opened?.close()
   await (await launched)?.close()
 })
+
+/** Answers the question whether to leave a page with unsaved values. */
+async function leaveUnsaved(page: Page): Promise<void> {
+  await page.getByRole('button', { name: /^(Leave|离开)$/ }).click()
+}
 
 /** Fills in and sends the login form, which can be in any language. */
 export async function fillLogin(page: Page, username: string, given = password): Promise<void> {

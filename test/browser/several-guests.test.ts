@@ -48,7 +48,7 @@ describe('several selected guests in the panel', function () {
         .and.include('20 need no change'),
     )
     await dialog.getByRole('button', { name: 'Start 30', exact: true }).click()
-    await page.getByText('29 tasks queued').waitFor() // first, because this notice disappears
+    await page.getByText('Starting 29 guests').waitFor() // first, because this notice disappears
     const failed = page.getByRole('alert').filter({ hasText: 'fifty-7' })
     await failed.waitFor()
     await lab.picture(page, 'bulk-failed-wide')

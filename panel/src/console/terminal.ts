@@ -126,6 +126,11 @@ export class TerminalScreen {
     this.#terminal.input(text)
   }
 
+  /** Sends text as if the user had pasted it: programs that ask for it can tell pasted text from typed text. */
+  paste(text: string): void {
+    this.#terminal.paste(text)
+  }
+
   clear(): void {
     this.#terminal.reset()
   }

@@ -19,7 +19,7 @@ export const columns = {
   traffic: { label: 'usage.traffic', width: 'minmax(72px, 0.6fr)', isUsage: true },
   owner: { label: 'guest.owner', width: 'minmax(80px, 0.9fr)', sort: 'owner' },
   type: { label: 'guest.type', width: '54px', sort: 'type' },
-  address: { label: 'guest.address', width: 'minmax(112px, 1fr)' },
+  address: { label: 'guest.address', width: 'minmax(112px, 1fr)', sort: 'address' },
   image: { label: 'guest.image', width: 'minmax(90px, 0.9fr)', sort: 'image' },
   host: { label: 'guest.host', width: 'minmax(80px, 0.8fr)', sort: 'host' },
   vcpu: { label: 'guests.column.vcpu', width: '58px', sort: 'vcpu' },

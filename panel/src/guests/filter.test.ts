@@ -88,6 +88,14 @@ describe('the guest list', () => {
     expect(names('expires_at').at(-1)).to.equal('never')
   })
 
+  it('sorts addresses by the value of their numbers', () => {
+    const guests = ['203.0.113.10', '203.0.113.9', ''].map((address) =>
+      guest({ name: address, ip: '', public_ipv4s: address === '' ? [] : [address] }),
+    )
+    const sorted = sortGuests(guests, { key: 'address', descending: false })
+    expect(sorted.map(({ name }) => name)).to.deep.equal(['203.0.113.9', '203.0.113.10', ''])
+  })
+
   it('shows which guests a bulk action would change', () => {
     const { changed, unchanged } = planBulk(all, 'start')
     expect([changed.length, unchanged.length]).to.deep.equal([1, 2])

@@ -23,6 +23,7 @@ export const sortableKeys = [
     'memory',
     'disk',
     'owner',
+    'address',
     'host',
     'created',
     'expires_at',
@@ -158,12 +159,19 @@ function nameKey(guest: Guest): string {
   return key
 }
 
+/** Returns a text to sort a guest's address by: the address that the list shows, by the value of its numbers. */
+function addressKey({ public_ipv4s: own, ip }: Guest): string {
+  const address = own[0] ?? ip
+  return address.replace(/\d+/g, (digits) => digits.padStart(3, '0')) || '~'
+}
+
 const sortTexts = {
   name: nameKey,
   status: ({ status }) => status,
   type: ({ virtualization }) => virtualization,
   image: ({ template }) => template,
   owner: ({ owners }) => owners?.[0]?.username ?? '~',
+  address: addressKey,
   host: ({ host_id: id }, hostName) => hostName(id),
   created: ({ created_at: at }) => at,
   expires_at: ({ expires_at: expiry }) => expiry || '~',

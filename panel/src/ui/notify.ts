@@ -7,6 +7,10 @@ export function notifyDone(text: string): void {
   void notices.show((toast) => toast.success(text))
 }
 
+export function notifyProblem(text: string): void {
+  void notices.show((toast) => toast.error(text, { duration: 10_000 }))
+}
+
 /** Shows a failure, with the request id that identifies it in the log. */
 export function notifyFailure(thrown: unknown): void {
   const failure = asFailure(thrown)

@@ -1,4 +1,5 @@
-import { asFailure } from '../api/failure.ts'
+import { asFailure, type ApiFailure } from '../api/failure.ts'
+import { Draft } from './unsaved.ts'
 import { failureText, fieldFailureText } from '../i18n/failure-text.ts'
 
 /** Sends a form. Stores whether the request is in progress, and why the last request was refused. */
@@ -8,27 +9,39 @@ export class Submission {
   problem = $state('')
   /** The same message for the field's own place, which needs no name of the field. */
   #fieldProblem = $state('')
+  /** Attach `draft.track` to a form whose values must not get lost. */
+  readonly draft = new Draft()
   /** Field of the request that was refused, as the API spells it. Empty: the problem is of no single field. */
   field = $state('')
 
-  /**
-   * @param event submission of the form, or the click on a button
-   * @param work sends the request and handles the response
-   */
+  /** @param event submission of the form, or the click on a button */
   async run(event: Event, work: () => Promise<void>): Promise<void> {
     event.preventDefault()
+    await this.attempt(work)
+  }
+
+  /** @param work sends the request and handles the response @returns true if it succeeded */
+  async attempt(work: () => Promise<unknown>): Promise<boolean> {
+    const { isChanged } = this.draft
+    this.draft.saved()
     this.busy = true
     this.problem = this.field = this.#fieldProblem = ''
     try {
       await work()
+      return true
     } catch (thrown) {
-      const failure = asFailure(thrown)
-      this.field = failure.about.field ?? ''
-      this.problem = failureText(failure)
-      this.#fieldProblem = fieldFailureText(failure)
+      if (isChanged) this.draft.touch()
+      this.#refuse(asFailure(thrown))
+      return false
     } finally {
       this.busy = false
     }
+  }
+
+  #refuse(failure: ApiFailure): void {
+    this.field = failure.about.field ?? ''
+    this.problem = failureText(failure)
+    this.#fieldProblem = fieldFailureText(failure)
   }
 
   /** @returns the problem to show at this field, or `''` */

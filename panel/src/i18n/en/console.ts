@@ -29,6 +29,8 @@ export const console = {
   'console.screenReaderOn': 'Turn on screen reader mode',
   'console.screenReaderOff': 'Turn off screen reader mode',
   'console.sendF6': 'Send F6',
+  'console.paste': 'Paste',
+  'console.pasteRefused': 'The browser does not allow this page to read the clipboard. Press Ctrl+Shift+V instead.',
   'console.end': 'End the session',
   'console.keys': 'Special keys',
   'console.link': 'Open this link?',

@@ -38,6 +38,8 @@ export const fleet = {
   'hosts.advanced': 'Advanced',
   'hosts.otherAddressHint':
     'Host and port at which the gateway reaches the agent. Only needed if they differ from the address from which the host joins.',
+  'hosts.newCommandAsk': 'Create a new command for {{name}}?',
+  'hosts.newCommandText': 'The earlier command is then no longer valid.',
   'hosts.newCommand': 'Create a new command',
   'hosts.joinTitle': 'Install the agent on the host',
   'hosts.joinText': 'Run this command on the host, as root. It is valid until {{time}}.',
@@ -97,6 +99,7 @@ export const fleet = {
   'security.text': 'Alerts about possible abuse by guests.',
   'security.check': 'Check now',
   'security.checked': 'The check is complete.',
+  'security.stop': 'Stop {{name}}',
   'security.none': 'No alerts.',
   'security.alerts': 'Alerts',
   'security.connections': 'Connections',

@@ -2,8 +2,11 @@ export const guestSettings = {
   'boot.title': 'Boot device',
   'boot.ask': 'Boot device of {{name}}',
   'boot.change': 'Change boot device',
-  'boot.text':
+  'boot.text.kvm':
     'Boot from the disk, a CD or the rescue system. A running guest is restarted immediately. If the restart fails, the old boot device is restored.',
+  'boot.text.lxc':
+    'Boot from the disk or the rescue system. A running guest is restarted immediately. If the restart fails, the old boot device is restored.',
+  'boot.now': 'Restart now',
   'boot.disk': 'disk',
   'boot.cdrom': 'CD',
   'boot.rescue': 'rescue system',

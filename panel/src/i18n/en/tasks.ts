@@ -1,6 +1,9 @@
 export const tasks = {
   'tasks.text': 'Running and finished tasks.',
   'tasks.open': 'Show tasks',
+  'tasks.failedNotice': '{{action}} failed: {{subject}}',
+  'tasks.show': 'Show',
+  'tasks.openActive': 'Show tasks, {{count}} running',
   'tasks.none': 'No tasks.',
   'tasks.action': 'Action',
   'tasks.subject': 'Object',

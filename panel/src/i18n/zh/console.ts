@@ -31,6 +31,8 @@ export const console: Readonly<Record<keyof typeof english, string>> = {
   'console.screenReaderOn': '启用屏幕阅读器模式',
   'console.screenReaderOff': '关闭屏幕阅读器模式',
   'console.sendF6': '发送 F6',
+  'console.paste': '粘贴',
+  'console.pasteRefused': '浏览器不允许此页面读取剪贴板。请按 Ctrl+Shift+V。',
   'console.end': '结束会话',
   'console.keys': '按键',
   'console.link': '打开链接？',

@@ -3,6 +3,9 @@ import type { tasks as english } from '../en/tasks.ts'
 export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'tasks.text': '已提交的操作及其进度与结果。',
   'tasks.open': '显示任务',
+  'tasks.failedNotice': '{{action}}失败：{{subject}}',
+  'tasks.show': '查看',
+  'tasks.openActive': '显示任务，{{count}} 个正在运行',
   'tasks.none': '暂无任务。',
   'tasks.action': '操作',
   'tasks.subject': '对象',

@@ -35,6 +35,12 @@ describe('the request of the form for a new guest', () => {
     })
   })
 
+  it('contains an own password, which the shell command does not show, and the wish to stay stopped', () => {
+    const request = planRequest({ ...emptyForm, login: 'password', password: 'secret-77', starts: false })
+    expect(request).to.include({ ssh_auth_mode: 'password', ssh_password: 'secret-77', start: false })
+    expect(curlLine('https://panel.example', request)).to.include('PASSWORD').and.not.to.include('secret-77')
+  })
+
   it('contains the owner, the firewall and daily backups if they are chosen', () => {
     const request = planRequest({ ...emptyForm, owner: '7', firewall: 'web', backupTarget: 'disk' })
     expect(request).to.deep.include({

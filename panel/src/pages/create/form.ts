@@ -17,7 +17,11 @@ export interface CreateForm {
   ports: number
   ipv4: number
   ipv6: number
-  login: 'auto_password' | 'key'
+  login: 'auto_password' | 'password' | 'key'
+  /** Password of the user's choice. */
+  password: string
+  /** False: the guest stays stopped after its creation. */
+  starts: boolean
   publicKey: string
   downMbps: number
   upMbps: number
@@ -51,6 +55,8 @@ export const emptyForm: CreateForm = {
   ipv4: 0,
   ipv6: 0,
   login: 'auto_password',
+  password: '',
+  starts: true,
   publicKey: '',
   downMbps: 0,
   upMbps: 0,
@@ -88,6 +94,7 @@ export const shownFields: ReadonlySet<string> = new Set([
   'ram_mb',
   'disk_gb',
   'ssh_public_key',
+  'ssh_password',
   'firewall',
   'owner_id',
   'backup_schedule.target_id',
@@ -120,6 +127,8 @@ export function planRequest(form: CreateForm): CreateGuest {
     ...when(form.ipv4 > 0, { assign_ipv4: true, ipv4_count: form.ipv4 }),
     ...when(form.ipv6 > 0, { assign_ipv6: true, ipv6_count: form.ipv6 }),
     ssh_auth_mode: form.login,
+    ...when(!form.starts, { start: false }),
+    ...when(form.login === 'password', { ssh_password: form.password }),
     ...when(form.login === 'key', { ssh_public_key: form.publicKey.trim() }),
     ...when(form.downMbps > 0, { network_down_mbps: form.downMbps }),
     ...when(form.upMbps > 0, { network_up_mbps: form.upMbps }),
@@ -136,12 +145,13 @@ export function planRequest(form: CreateForm): CreateGuest {
 }
 
 /**
- * Returns the request as a shell command.
+ * Returns the request as a shell command. It has no password of the user.
  * @param origin origin of the gateway, such as `https://panel.example`
  * @param count number of guests
  */
 export function curlLine(origin: string, body: CreateGuest, count = 1): string {
-  const quoted = JSON.stringify(count > 1 ? { ...body, count } : body, null, 2).replaceAll("'", String.raw`'\''`)
+  const shown = { ...body, ...(body.ssh_password && { ssh_password: 'PASSWORD' }), ...(count > 1 && { count }) }
+  const quoted = JSON.stringify(shown, null, 2).replaceAll("'", String.raw`'\''`)
   return [
     'curl -X POST',
     `${origin}/api/v1/${count > 1 ? 'batch-create' : 'containers'}`,

@@ -1,0 +1,40 @@
+/** Forms of the page with values that the user has changed and not saved. */
+const changedForms = new Set<Element>()
+
+export function hasUnsaved(within?: Element | null): boolean {
+  return [...changedForms].some((form) => !within || within.contains(form))
+}
+
+/** Forgets all unsaved values, for example because the user wants to leave the page without them. */
+export function forgetUnsaved(): void {
+  changedForms.clear()
+}
+
+/** Knows whether a form has unsaved values. */
+export class Draft {
+  #form: Element | undefined
+
+  /** Attachment of the form. Each input of the user in the form is unsaved until `saved` is called. */
+  readonly track = (form: Element): (() => void) => {
+    const touch = (): void => this.touch()
+    this.#form = form
+    form.addEventListener('input', touch)
+    return () => {
+      form.removeEventListener('input', touch)
+      changedForms.delete(form)
+    }
+  }
+
+  /** Marks the form as changed, after a change that is no input, such as a new row. */
+  touch(): void {
+    if (this.#form) changedForms.add(this.#form)
+  }
+
+  saved(): void {
+    if (this.#form) changedForms.delete(this.#form)
+  }
+
+  get isChanged(): boolean {
+    return this.#form !== undefined && changedForms.has(this.#form)
+  }
+}
