@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import jsQR from 'jsqr'
@@ -260,10 +260,36 @@ describe('users of the panel', () => {
     const text = wanted.format(Date.parse('2031-01-02T01:30:00Z'))
     await waitFor(async () => (await expiry()) === text, { what: `the expiry ${text}` })
     await lab.show(page, '/logs')
-    await page.getByText('Time zone: Asia/Shanghai.', { exact: true }).waitFor()
+    await page.getByText('Time zone: Asia/Shanghai.', { exact: true }).first().waitFor()
     const shown = await page.locator('td[data-label="Time"]').first().innerText()
     const times = (await lab.gateway.request('GET', '/audit-logs')).body.data as { time: string }[]
     expect(times.map(({ time }) => time)).to.include(wanted.format(Date.parse(`${shown.replace(' ', 'T')}+08:00`)))
+    await page.context().close()
+  })
+
+  it('find entries of the log by action, object and result, and save them as CSV', async () => {
+    const { id } = await lab.gateway.fleet.addGuest({ name: 'logged' })
+    await lab.gateway.request('PATCH', `/containers/${id}`, { body: { tags: ['found'] } })
+    await lab.gateway.request('PUT', `/containers/${id}/expiry`, { body: { expires_at: '2031-01-02 00:00:00' } })
+    const page = await lab.logIn()
+    await lab.show(page, '/logs')
+    const rows = page.locator('#main-content tbody tr')
+    await page.locator('#log-action').selectOption({ label: 'Expiry changed' })
+    await page.locator('#log-target').fill('logged')
+    await waitFor(async () => (await rows.count()) === 1, { what: 'one entry' })
+    await rows.getByText('Expiry changed', { exact: true }).waitFor()
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export CSV', exact: true }).click(),
+    ])
+    const lines = (await readFile(await file.path(), 'utf8')).split('\r\n').filter(Boolean)
+    expect(lines[0]).to.match(/^\uFEFFtime,action,target,/)
+    expect(lines).to.have.length(2)
+    await page.locator('#log-result').selectOption('failure')
+    await page.getByText('No entries.', { exact: true }).waitFor()
+    await page.locator('#log-result').selectOption('')
+    await page.locator('#log-from').fill('2040-01-01T00:00')
+    await page.getByText('No entries.', { exact: true }).waitFor()
     await page.context().close()
   })
 

@@ -25,11 +25,16 @@ const fields = {
 export function guestsAsCsv(guests: readonly Guest[], hostName: (id: string) => string): string {
   const head = [...Object.keys(fields), 'host']
   const rows = guests.map((guest) => [...Object.values(fields).map((read) => read(guest)), hostName(guest.host_id)])
-  return [head, ...rows].map((row) => row.map(cell).join(',') + '\r\n').join('')
+  return csvOf([head, ...rows])
+}
+
+/** Formats rows of values as CSV (RFC 4180). */
+export function csvOf(rows: readonly (readonly (string | number | boolean)[])[]): string {
+  return rows.map((row) => row.map(cell).join(',') + '\r\n').join('')
 }
 
 /** Quotes a value. An apostrophe precedes text that spreadsheets would run as a formula, such as `=1+1`. */
-function cell(value: string | number): string {
+function cell(value: string | number | boolean): string {
   const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

@@ -1,4 +1,4 @@
-import type { TimelineEntry } from '../../api/types.ts'
+import type { AuditEntry, TimelineEntry } from '../api/types.ts'
 
 /** True for entries about console sessions. The timeline hides them unless the user wants to see them. */
 export function isConsole({ kind, action }: Pick<TimelineEntry, 'kind' | 'action'>): boolean {
@@ -24,4 +24,22 @@ export function foldConsoles<Entry extends Pick<TimelineEntry, 'kind' | 'action'
     ended.set(who, count - 1)
     return false
   })
+}
+
+/** Keeps one entry of the audit log for each console session, like `foldConsoles`. @param entries newest first */
+export function foldAudit<Entry extends Pick<AuditEntry, 'action' | 'success' | 'user' | 'address' | 'target'>>(
+  entries: readonly Entry[],
+): Entry[] {
+  const changes = entries
+    .filter(({ action, success }) => action !== 'console.ticket' || !success)
+    .map((entry) => ({
+      kind: 'change' as const,
+      action: entry.action,
+      status: entry.success ? 'success' : 'failure',
+      user: entry.user,
+      // Sessions of several guests by one user are different sessions.
+      address: `${entry.address} ${entry.target}`,
+      entry,
+    }))
+  return foldConsoles(changes).map(({ entry }) => entry)
 }
