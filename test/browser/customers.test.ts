@@ -54,6 +54,9 @@ describe('customers in the panel', () => {
       expect(text, path).not.to.include(made.access_code)
       expect(text, 'devices are for administrators').not.to.include('Devices of the host')
       expect(text, 'names of administrators').not.to.include('api:')
+      expect(text, `${path} shows no UUID and no private address`).not.to.match(
+        /[0-9a-f]{8}-[0-9a-f]{4}-|\b10\.\d+\.\d+\.\d+/,
+      )
       if (namesActor(path)) await page.getByText('Provider').first().waitFor()
       expect(text, `${path} uses the word of customers`).not.to.match(/\bguests?\b(?! agent)/i)
     }

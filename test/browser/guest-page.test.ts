@@ -57,6 +57,18 @@ describe('the page of a guest in the panel', () => {
     await page.getByRole('heading', { name: 'Hosts', level: 1, exact: true }).waitFor()
   })
 
+  it('shows the name of its image, and offers to copy its UUID', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'described' })
+    await open(guest, 'overview')
+    const images = (await lab.gateway.request('GET', '/images/enabled')).body.data as { id: string; name: string }[]
+    const { template, uuid } = await rowOf(guest)
+    const name = images.find(({ id }) => id === template)?.name ?? ''
+    expect(name).not.to.be.oneOf(['', template])
+    await page.locator('#main-content').getByText(name, { exact: true }).waitFor()
+    await page.getByText(String(uuid), { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Copy the UUID', exact: true }).waitFor()
+  })
+
   it('sets name, tags, note and protection, and shows all guests with a tag after a click on the tag', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
     await lab.gateway.fleet.addGuest({ name: 'plain' })
@@ -93,6 +105,7 @@ describe('the page of a guest in the panel', () => {
     await page.locator('#limit-disk_gb-error').filter({ hasText: 'A disk cannot shrink.' }).waitFor()
     await page.locator('#limit-disk_gb').fill('20')
     await main.getByRole('link', { name: 'web', exact: true }).click()
+    await dialog('Leave without saving?').getByRole('button', { name: 'Leave', exact: true }).click()
     await main.getByRole('link', { name: 'relabelled', exact: true }).waitFor()
     await waitFor(async () => (await main.getByRole('link', { name: 'plain', exact: true }).count()) === 0)
     expect(await main.getByLabel('Tags', { exact: true }).inputValue()).to.equal('web')

@@ -15,6 +15,7 @@ export const guests = {
   'guest.hasPassword': 'A password is set. The panel showed it only once. If you lost the password, reset it.',
   'guest.noPassword': 'None',
   'guest.connect': 'Connect',
+  'guest.copyUuid': 'Copy the UUID',
   'guest.copySsh': 'Copy the SSH command',
   'guest.noAddress': 'SSH is mapped to port {{port}}, but the public address of the host isn’t set.',
   'guest.setAddress': 'Set the public address',

@@ -17,6 +17,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'guest.hasPassword': '已设置，仅在生成时显示。如已遗失，请重置。',
   'guest.noPassword': '无',
   'guest.connect': '连接',
+  'guest.copyUuid': '复制 UUID',
   'guest.copySsh': '复制 SSH 命令',
   'guest.noAddress': 'SSH 已映射到端口 {{port}}，但主机的公网地址尚未设置。',
   'guest.setAddress': '设置公网地址',
