@@ -25,7 +25,7 @@ export class Draft {
     }
   }
 
-  /** Marks the form as changed, after a change that is no input, such as a new row. */
+  /** Marks the form as changed, after a change without an `input` event, such as a new row. */
   touch(): void {
     if (this.#form) changedForms.add(this.#form)
   }
