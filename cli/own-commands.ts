@@ -4,6 +4,8 @@ import type { HostAddSettings } from './commands/host-add.js'
 import type { LoginOptions } from './commands/login.js'
 import type { MigrateSettings } from './commands/migrate.js'
 import type { GlobalOptions } from './session.js'
+import { checkRemoteCommand } from './input/remote-command.js'
+import { reportUsage } from './input/usage.js'
 import type { Surroundings } from './surroundings.js'
 
 /* Commands that are not operations of the API. Their code is loaded when they run. */
@@ -53,14 +55,16 @@ const ownArguments: Readonly<Record<string, string>> = {
   shell: 'bash, zsh or fish',
 }
 
-export function addOwnCommands(program: BerthCommand, surroundings: Surroundings): void {
+/** @param words the command line without the name of the program */
+export function addOwnCommands(program: BerthCommand, surroundings: Surroundings, words: readonly string[]): void {
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
-  const add = (name: string, description: string): BerthCommand => {
+  const add = (name: string, description: string, check?: () => void): BerthCommand => {
     const command = program.command(name).description(description)
     command.globalFlags = ownGlobalFlags[command.name()] ?? ['context']
     for (const argument of command.registeredArguments) argument.description = ownArguments[argument.name()] ?? ''
     const example = ownExamples[command.name()]
-    return example === undefined ? command : command.addHelpText('after', `\nExample:\n  berth ${example}`)
+    if (example === undefined) return reportUsage(command, { check })
+    return reportUsage(command, { example, check }).addHelpText('after', `\nExample:\n  berth ${example}`)
   }
   addContextCommands(program, surroundings)
   addHostCommand(program, surroundings)
@@ -83,9 +87,15 @@ export function addOwnCommands(program: BerthCommand, surroundings: Surroundings
       await runEvents({ ...options, options: globals(), surroundings })
     })
 
-  add('ssh <guest> [command...]', 'Runs ssh to a guest through its address or port mapping: berth ssh web1 -- uptime')
+  const check = (): void => checkRemoteCommand(words, 'ssh')
+  add(
+    'ssh <guest> [command...]',
+    'Runs ssh to a guest through its address or port mapping: berth ssh web1 -- uptime',
+    check,
+  )
     .option('--user <name>', 'user in the guest', 'root')
     .action(async (guest: string, command: string[], { user }: { user: string }) => {
+      check()
       const { runSsh } = await import('./commands/ssh.js')
       await runSsh({ guest, command, user, options: globals(), surroundings })
     })
@@ -97,6 +107,7 @@ export function addOwnCommands(program: BerthCommand, surroundings: Surroundings
       await runConsole({ guest, isSerial: serial ?? false, options: globals(), surroundings })
     })
 
+  addRunCommand({ add, globals, surroundings }, words)
   addGuestCommands({ add, globals, surroundings })
 
   add('doctor', 'Lists the problems of the fleet and what to do next. Ends with 1 if there are any.').action(
@@ -149,16 +160,21 @@ function addLoginCommands({ add, globals, surroundings }: AddedCommands): void {
   })
 }
 
-/** Adds commands that use consoles of guests, but without a terminal. */
-function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
+function addRunCommand({ add, globals, surroundings }: AddedCommands, words: readonly string[]): void {
+  const check = (): void => checkRemoteCommand(words, 'run')
   add(
     'run <guest> [command...]',
     'Runs a program in a container as root, without a terminal or SSH: berth run web1 -- uptime. Ends with its exit code.',
+    check,
   ).action(async (guest: string, command: string[]) => {
+    check()
     const { runRun } = await import('./commands/run.js')
     await runRun({ guest, command, options: globals(), surroundings })
   })
+}
 
+/** Adds commands that use consoles of guests, but without a terminal. */
+function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
   add('logs <guest> [unit]', 'Prints the newest messages in the log of a container, of all programs or of one unit.')
     .option('-f, --follow', 'print new messages until Ctrl-C')
     .option('--lines <number>', 'number of messages', '100')
@@ -184,7 +200,8 @@ function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
 }
 
 interface AddedCommands {
-  readonly add: (name: string, description: string) => BerthCommand
+  /** @param check called before the error about an unknown flag is reported */
+  readonly add: (name: string, description: string, check?: () => void) => BerthCommand
   readonly globals: () => GlobalOptions
   readonly surroundings: Surroundings
 }
@@ -250,17 +267,16 @@ function addFileCommands({ add, globals, surroundings }: AddedCommands): void {
 }
 
 function addContextCommands(program: BerthCommand, surroundings: Surroundings): void {
-  const context = program.command('context').description('gateways to which you have logged in')
+  const context = reportUsage(program.command('context').description('gateways to which you have logged in'))
   const load = () => import('./commands/context.js')
-  const list = context.command('list').alias('ls').description('Lists the contexts.')
+  const add = (name: string): BerthCommand => reportUsage(context.command(name))
+  const list = add('list').alias('ls').description('Lists the contexts.')
   list.globalFlags = ['output', 'columns', 'jq', 'quiet']
   list.action(async () => (await load()).listContexts(program.opts<GlobalOptions>(), surroundings))
-  context
-    .command('use <name>')
+  add('use <name>')
     .description('Makes a context the current one.')
     .action(async (name: string) => (await load()).chooseContext(name, surroundings))
-  context
-    .command('remove <name>')
+  add('remove <name>')
     .alias('rm')
     .description('Removes a context with its key.')
     .action(async (name: string) => (await load()).removeContext(name, surroundings))
@@ -272,12 +288,13 @@ function addHostCommand(program: BerthCommand, surroundings: Surroundings): void
   const command = host?.command('add <name>')
   if (command === undefined) return
   command.globalFlags = ['output', 'jq', 'quiet', 'context', 'wait', 'timeout']
-  command
+  const example = 'host add node1 --public-address node1.example.com'
+  reportUsage(command, { example })
     .description('Adds a host, prints the command that installs it, and shows the progress until the host is online.')
     .option('--address <text>', 'address, as host:port, of the agent; default: the one from which the host joins')
     .option('--public-address <text>', 'DNS name or IP address at which clients reach the guests of the host')
     .option('-f, --follow', 'only follow the installation of a host that was added before')
-    .addHelpText('after', '\nExample:\n  berth host add node1 --public-address node1.example.com')
+    .addHelpText('after', `\nExample:\n  berth ${example}`)
     .action(async (host: string, settings: HostAddSettings) => {
       const { runHostAdd } = await import('./commands/host-add.js')
       await runHostAdd({ host, settings, options: program.opts<GlobalOptions>(), surroundings })

@@ -5,7 +5,8 @@ import type { Flag, Operation } from './catalog/operation.js'
 import { exitCodeTexts } from './errors.js'
 import { BerthCommand } from './help/berth-command.js'
 import { flagDescription, objectSections, placeholderOf, valueHelp } from './help/operation-help.js'
-import type { Input } from './input/plan-request.js'
+import { missingParts, type Input } from './input/plan-request.js'
+import { reportUsage } from './input/usage.js'
 import { outputForms } from './output/print.js'
 import type { GlobalOptions } from './session.js'
 import type { Surroundings } from './surroundings.js'
@@ -36,7 +37,7 @@ export function createProgram(options: ProgramOptions): BerthCommand {
     .addHelpText('after', mainHelp)
   for (const [noun, own] of byNoun(operations))
     program.addCommand(nounCommand(noun, words.includes(noun) ? own : [], options))
-  addOwnCommands(program, surroundings)
+  addOwnCommands(program, surroundings, words)
   return program
 }
 
@@ -94,6 +95,7 @@ function operationCommand(operation: Operation, { surroundings, words }: Program
     command.option('-f, --file <file>', 'file for the result; - or without it: the standard output')
   const syntax = valueHelp(flags)
   command.addHelpText('after', `${syntax && `\n${syntax}`}\nExample:\n  berth ${example}`)
+  reportUsage(command, { example, missing: () => missingParts(operation, inputOf(operation, command), surroundings) })
   return command.action(async () => {
     const { runOperation } = await import('./commands/run-operation.js')
     const input = inputOf(operation, command)

@@ -18,7 +18,7 @@ export async function runCommand(given: readonly string[], surroundings: Surroun
   }
 }
 
-/** Prints an error. Commander prints its own errors and help itself. */
+/** Prints an error. Commander prints its help itself. */
 function report(cause: unknown, surroundings: Surroundings): ExitCode {
   if (cause instanceof CommanderError) return cause.exitCode === 0 ? exitCodes.ok : exitCodes.usage
   if (cause instanceof FilterError) surroundings.writeOut(cause.unfiltered)

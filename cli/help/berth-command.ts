@@ -1,5 +1,6 @@
 import { Command, Help, type HelpContext, type Option } from 'commander'
 import type { GlobalFlag } from '../catalog/operation.js'
+import { reportUsage } from '../input/usage.js'
 import { unknownCommand } from './unknown-command.js'
 
 /** A heading with terms and their texts, which the help and the manual page show below the flags. */
@@ -17,7 +18,9 @@ export class BerthCommand extends Command {
 
   constructor(name?: string) {
     super(name)
-    this.exitOverride().helpCommand(false)
+    reportUsage(this)
+      .configureOutput({ outputError: () => undefined })
+      .helpCommand(false)
     this.on('command:*', ([word]: readonly string[]) => this.#refuse(word))
   }
 

@@ -93,8 +93,9 @@ describe('the request of a command', () => {
     [{ vcpu: [''] }, {}, '--vcpu:  is not a number'],
     [{ mode: ['xen'] }, {}, '--mode: xen must be one of lxc, kvm'],
     [{ port: ['80'] }, {}, '--port: 80 is neither JSON nor key=value,key=value'],
-    [{}, { arguments: ['a'] }, 'missing argument NAME'],
-    [{}, { arguments: ['..', 'x'] }, 'missing argument GUEST'],
+    [{}, { arguments: ['a'] }, 'missing: NAME'],
+    [{}, { arguments: ['', 'x'] }, 'missing: GUEST'],
+    [{}, { arguments: ['..', 'x'] }, 'GUEST: must not be . or ..'],
     [{}, { body: '[]' }, '--data: must be a JSON object'],
   ] as const)
     it(`is not sent if an input is wrong: ${message}`, () =>

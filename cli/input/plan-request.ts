@@ -1,5 +1,6 @@
 import { usageError } from '../errors.js'
-import type { Flag, Operation } from '../catalog/operation.js'
+import { commandOf, type Flag, type Operation } from '../catalog/operation.js'
+import { missingError } from './usage.js'
 import { parseJson, parseValues, type ValueContext } from './values.js'
 
 /** Values that the user wrote on the command line. */
@@ -27,7 +28,8 @@ export function planRequest(operation: Operation, input: Input, context: ValueCo
     }),
   )
   const body = bodyOf(operation, input, values, context)
-  requireAll(operation, values, body)
+  const missing = missingParts(operation, input, context)
+  if (missing.length > 0) throw missingError(commandOf(operation), missing, operation.example)
   return { method: operation.method, path: pathOf(operation, input), query: queryOf(values), body }
 }
 
@@ -59,20 +61,24 @@ function givenBody(text: string | undefined, { readFile }: ValueContext): object
   return value
 }
 
-function requireAll(operation: Operation, values: Values, body: Readonly<Record<string, unknown>> | undefined): void {
-  const missing = operation.arguments.filter(({ place, field }) => place === 'body' && body?.[field] === undefined)
-  if (missing.length > 0) throw usageError(`missing argument ${missing[0]!.label.toUpperCase()}`)
-  const flags = operation.flags.filter(
-    (flag) => flag.isRequired && !values.has(flag) && (flag.place === 'query' || body?.[flag.field] === undefined),
+/** Returns the names of all arguments and flags that are required and were not given. @throws {CliError} `usage` */
+export function missingParts(operation: Operation, input: Input, context: ValueContext): string[] {
+  const body = givenBody(input.body, context) as Readonly<Record<string, unknown>>
+  const isInBody = (place: string, field: string): boolean => place === 'body' && body[field] !== undefined
+  const names = operation.arguments.filter(
+    ({ place, field }, index) => !input.arguments[index] && !isInBody(place, field),
   )
-  if (flags.length > 0) throw usageError(`missing ${flags.map(({ name }) => `--${name}`).join(', ')}`)
+  const flags = operation.flags.filter(
+    ({ isRequired, name, place, field }) => isRequired && !input.flags.has(name) && !isInBody(place, field),
+  )
+  return [...names.map(({ label }) => label.toUpperCase()), ...flags.map(({ name }) => `--${name}`)]
 }
 
 function pathOf(operation: Operation, input: Input): string {
   return operation.arguments.reduce((path, { place, field, label }, index) => {
     if (place !== 'path') return path
-    const value = input.arguments[index]
-    if (!value || value === '.' || value === '..') throw usageError(`missing argument ${label.toUpperCase()}`)
+    const value = input.arguments[index]!
+    if (value === '.' || value === '..') throw usageError(`${label.toUpperCase()}: must not be . or ..`)
     return path.replace(`{${field}}`, encodeURIComponent(value))
   }, operation.path)
 }

@@ -179,7 +179,7 @@ describe('the command line', () => {
         2,
         '--ram: much: not a size',
       ],
-      ['a missing flag', ['guest', 'create', 'x'], 2, 'missing --image'],
+      ['a missing flag', ['guest', 'create', 'x'], 2, 'missing: --image'],
       ['an unknown flag', ['guest', 'list', '--nmae', 'x'], 2, "unknown option '--nmae'"],
       ['an unknown command', ['guest', 'lst'], 2, 'did you mean berth guest list?'],
       ['an unknown task', ['task', 'get', 'no-such-task'], 3, '(not_found)'],

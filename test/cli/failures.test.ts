@@ -64,6 +64,38 @@ describe('the command line after an error', () => {
     })
   })
 
+  describe('in the usage', () => {
+    const mixed = 'the flags of the program must follow --'
+    const own = 'flags of berth itself must precede the program'
+
+    const exactly = (text: string): RegExp => new RegExp(`^${text.replace(/[()?+.]/g, '\\$&')}$`)
+    for (const [args, message, ...hints] of [
+      [
+        'guest create',
+        'missing: NAME, --image',
+        /^example: berth guest create web1 --image /,
+        'see berth guest create --help',
+      ],
+      ['guest create --data {"name":"x"}', 'missing: --image', /^example: /, 'see berth guest create --help'],
+      ['port add', 'missing: GUEST, --guest-port', /^example: berth port add web1 /, 'see berth port add --help'],
+      ['apply', 'missing: --file', 'example: berth apply -f fleet.yaml --dry-run', 'see berth apply --help'],
+      ['api', 'missing: METHOD, PATH', 'see berth api --help'],
+      ['context use', 'missing: NAME', 'see berth context use --help'],
+      ['guest lst', "unknown command 'lst'", '(Did you mean list?)', 'see berth guest --help'],
+      ['run web1 ls -la', mixed, 'write: berth run web1 -- ls -la', own],
+      ['run web1 grep -q x', mixed, 'write: berth run web1 -- grep -q x', own],
+      ['ssh web1 ls -la', mixed, 'write: berth ssh web1 -- ls -la', own],
+      ['run --qiet web1', "unknown option '--qiet'", '(Did you mean --quiet?)', 'see berth run --help'],
+    ] as const)
+      it(`names the problem and the next step after: berth ${args}`, async () => {
+        const { code, out, err } = await berth(args.split(' '))
+        const [first, ...rest] = err.trimEnd().split('\n')
+        expect([code, out, first]).to.deep.equal([2, '', `berth: ${message}`])
+        const last = rest.slice(-hints.length)
+        hints.forEach((hint, index) => expect(last[index]).to.match(typeof hint === 'string' ? exactly(hint) : hint))
+      })
+  })
+
   it('reports a missing file once and without an error code of the system', async () => {
     const file = join(home, 'missing')
     for (const args of [
