@@ -1,13 +1,7 @@
 import { getSystemErrorMap } from 'node:util'
 // Imports only the errors, because every command loads this module, but not every command sends requests.
-import {
-  RefusedError,
-  TimeoutError,
-  UnexpectedAnswerError,
-  UnreachableError,
-  type Refusal,
-} from '../client/http/errors.js'
-import { isUnresolved } from '../client/http/plan-failure.js'
+import { RefusedError, TimeoutError, UnexpectedAnswerError, UnreachableError } from '../client/http/errors.js'
+import { addressHint, certificateHint, otherAddressHint, otherKeyHint, sourceOf } from './contexts/gateway-source.js'
 
 /* Errors that the program reports. Comments with `@throws {CliError}` name the exit code. The codes never change. */
 
@@ -79,15 +73,10 @@ export function systemErrorText(cause: unknown): string {
 /** Converts an error of the client to the error that the program reports; undefined: another kind of error. */
 export function cliErrorOf(cause: unknown): CliError | undefined {
   if (cause instanceof CliError) return cause
-  if (cause instanceof RefusedError)
-    return new CliError(exitCodeOf(cause.status), cause.message, hintOf(cause.status, cause.refusal))
+  if (cause instanceof RefusedError) return new CliError(exitCodeOf(cause.status), cause.message, hintOf(cause))
   if (cause instanceof UnreachableError) return unreachableError(cause)
   if (cause instanceof UnexpectedAnswerError)
-    return new CliError(
-      exitCodes.failed,
-      cause.message,
-      cause.location && `log in there: berth login ${cause.location}`,
-    )
+    return new CliError(exitCodes.failed, cause.message, unexpectedHint(cause))
   return cause instanceof TimeoutError ? new CliError(exitCodes.unreachable, cause.message) : undefined
 }
 
@@ -100,9 +89,7 @@ export function exitCodeOf(status: number): ExitCode {
 }
 
 const hints: Readonly<Record<string, string>> = {
-  unauthorized: 'log in with a valid key: berth login URL',
   key_disabled: 'enable the key with another key: berth api-key update ID --no-disabled',
-  key_expired: 'log in with another key: berth login URL',
   insufficient_scope: 'use a key with the scope that the message names: berth context list shows the contexts',
   resource_exhausted: 'check the free resources: berth host list',
   host_offline: 'check the state of the host: berth host list',
@@ -114,22 +101,25 @@ const hints: Readonly<Record<string, string>> = {
 const otherVersion =
   'the gateway has another version than this program: compare berth gateway version and berth --version'
 
-function hintOf(status: number, { code, taskId }: Refusal): string | undefined {
+function hintOf(cause: RefusedError): string | undefined {
+  const { code, taskId } = cause.refusal
   if (taskId !== undefined) return `the task continues; follow it with: berth task get ${taskId}`
-  if (status === 501) return otherVersion
-  return hints[code] ?? (status === 401 ? hints['unauthorized'] : undefined)
+  if (cause.status === 501) return otherVersion
+  if (code === 'key_expired') return otherKeyHint(sourceOf(cause), 'another key')
+  return hints[code] ?? (cause.status === 401 ? otherKeyHint(sourceOf(cause), 'a valid key') : undefined)
 }
+
+const unexpectedHint = (cause: UnexpectedAnswerError): string =>
+  cause.location === undefined ? addressHint(sourceOf(cause)) : otherAddressHint(sourceOf(cause), cause.location)
 
 const certificateCodes = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)/
 
-function unreachableError({ code, message }: UnreachableError): CliError {
-  const text = isUnresolved(code) ? `${message}: check the URL of the context` : message
-  return new CliError(exitCodes.unreachable, text, unreachableHint(code))
+function unreachableError(cause: UnreachableError): CliError {
+  return new CliError(exitCodes.unreachable, cause.message, unreachableHint(cause))
 }
 
-function unreachableHint(code: string): string | undefined {
-  if (certificateCodes.test(code)) return 'trust a certificate of your own with: berth login URL --ca-file FILE'
-  if (isUnresolved(code)) return 'list the contexts: berth context list'
-  if (/EPROTO|_SSL_/.test(code)) return undefined // the message contains the next step
-  return 'check that the gateway runs and that the URL is right: berth context list'
+function unreachableHint(cause: UnreachableError): string | undefined {
+  if (certificateCodes.test(cause.code)) return certificateHint(sourceOf(cause))
+  if (/EPROTO|_SSL_/.test(cause.code)) return undefined // the message contains the next step
+  return addressHint(sourceOf(cause))
 }

@@ -1,5 +1,6 @@
-import { BerthClient, type Connection } from '../client/index.js'
-import { findConnection } from './contexts/connection.js'
+import type { BerthClient } from '../client/index.js'
+import { findConnection, type FoundConnection } from './contexts/connection.js'
+import { GatewayClient } from './contexts/gateway-client.js'
 import { Names } from './names/names.js'
 import type { Surroundings } from './surroundings.js'
 import { printable } from './output/width.js'
@@ -31,11 +32,14 @@ export async function openSession(surroundings: Surroundings, options: GlobalOpt
 }
 
 /** Returns a client that fails at once if it cannot connect, because the user is waiting. */
-export function openClient(connection: Connection, { hasProgress, writeError }: Surroundings): BerthClient {
+export function openClient(
+  { source, ...connection }: FoundConnection,
+  { hasProgress, writeError }: Surroundings,
+): BerthClient {
   const onRetry = ({ message }: Error, delayMs: number): void => {
     if (hasProgress) writeError(`${printable(message)}: trying again in ${Math.ceil(delayMs / 1000)} s\n`)
   }
-  return new BerthClient({ ...connection, connectAttempts: 1, onRetry })
+  return new GatewayClient({ ...connection, connectAttempts: 1, onRetry }, source)
 }
 
 /** @throws {CliError} `usage` */

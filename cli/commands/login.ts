@@ -1,5 +1,6 @@
 import type { Connection } from '../../client/index.js'
 import { configFile, readContexts, writeContexts } from '../contexts/config-file.js'
+import { loginSource } from '../contexts/gateway-source.js'
 import { parseUrl } from '../contexts/connection.js'
 import { usageError } from '../errors.js'
 import { readSecret } from '../input/secret.js'
@@ -31,7 +32,10 @@ export async function logIn(written: string, options: LoginOptions, surroundings
   const created = await getByBrowser(gateway, options, surroundings)
   const connection: Connection = { ...gateway, key: created ?? (await readKey(url, options, surroundings)) }
   if (created !== undefined) await store(path, name, connection) // the gateway delivers this key only once
-  const { body } = await openClient(connection, surroundings).send({ method: 'GET', path: '/version' })
+  const { body } = await openClient({ ...connection, source: loginSource }, surroundings).send({
+    method: 'GET',
+    path: '/version',
+  })
   const { version } = body.data as { version: string }
   if (created === undefined) await store(path, name, connection)
   surroundings.writeOut(`Logged in to ${url} (Berth ${version}). The context ${name} is stored in ${path}.\n`)

@@ -1,6 +1,6 @@
-import { RefusedError, type Connection } from '../../client/index.js'
+import { RefusedError } from '../../client/index.js'
 import { configFile, readContexts } from '../contexts/config-file.js'
-import { checkKey, getContext } from '../contexts/connection.js'
+import { checkKey, getContext, type FoundConnection } from '../contexts/connection.js'
 import { usageError } from '../errors.js'
 import { openClient, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -12,7 +12,9 @@ export async function logOut({ context }: GlobalOptions, surroundings: Surroundi
   const contexts = await readContexts(configFile(env, home))
   const name = context ?? (env['BERTH_CONTEXT'] || contexts.current)
   if (name === '') throw usageError('no context is chosen', 'list the contexts: berth context list')
-  const isDeleted = await deleteKey(checkKey(getContext(contexts, name), `context ${name}`), surroundings)
+  const source = { address: { context: name }, hasOwnKey: false }
+  const connection = { ...checkKey(getContext(contexts, name), `context ${name}`), source }
+  const isDeleted = await deleteKey(connection, surroundings)
   await removeContext(name, surroundings)
   const key = isDeleted ? 'its API key was deleted' : 'its API key still exists'
   writeOut(`Logged out. The context ${name} was removed, and ${key}.\n`)
@@ -23,7 +25,7 @@ export async function logOut({ context }: GlobalOptions, surroundings: Surroundi
  * administrator's last key: the key then remains.
  * @throws an error of the client if the gateway cannot be reached
  */
-async function deleteKey(connection: Connection, surroundings: Surroundings): Promise<boolean> {
+async function deleteKey(connection: FoundConnection, surroundings: Surroundings): Promise<boolean> {
   try {
     await openClient(connection, surroundings).send({ method: 'POST', path: '/cli-logins/end' })
     return true

@@ -3,6 +3,7 @@ import type { Connection } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import type { Surroundings } from '../surroundings.js'
 import { configFile, readContexts, type Contexts } from './config-file.js'
+import type { AddressSource, GatewaySource } from './gateway-source.js'
 
 /* This module finds out to which gateway a command sends its requests. */
 
@@ -10,23 +11,40 @@ export const adminKeyFile = '/etc/berth/admin.key'
 const gatewayConfigFile = '/etc/berth/gateway.yaml'
 const defaultLocalUrl = 'http://127.0.0.1:8080'
 
+/** A connection, and where it comes from. */
+export interface FoundConnection extends Connection {
+  readonly source: GatewaySource
+}
+
 /**
  * Returns the connection of a command from the first source that exists: the named context; BERTH_URL with BERTH_KEY;
  * the context in BERTH_CONTEXT, or else the current one; for root, the gateway of this machine.
  * @param named name of the context from the command line
  * @throws {CliError}
  */
-export async function findConnection(surroundings: Surroundings, named: string | undefined): Promise<Connection> {
+export async function findConnection(surroundings: Surroundings, named: string | undefined): Promise<FoundConnection> {
   const { env, home } = surroundings
   const url = env['BERTH_URL']
-  const key = env['BERTH_KEY']
-  if (named === undefined && url) return checkKey({ url: parseUrl(url), key: requireKey(key) }, 'BERTH_KEY')
+  const key = named === undefined ? env['BERTH_KEY'] : undefined
+  if (named === undefined && url) return withOwnKey({ url: parseUrl(url), key: requireKey(key) }, 'BERTH_URL')
   const contexts = await readContexts(configFile(env, home))
   const name = named ?? (env['BERTH_CONTEXT'] || contexts.current)
   const found = name === '' ? await findLocal(surroundings) : getContext(contexts, name)
-  if (named === undefined && key) return checkKey({ ...(found ?? { url: defaultLocalUrl }), key }, 'BERTH_KEY')
-  if (found) return checkKey(found, name === '' ? adminKeyFile : `context ${name}`)
-  throw new CliError(exitCodes.notAllowed, 'not logged in', 'log in to a gateway: berth login URL')
+  const address: AddressSource = name === '' ? 'machine' : { context: name }
+  if (key) return found ? withOwnKey({ ...found, key }, address) : withOwnKey({ url: defaultLocalUrl, key }, 'default')
+  if (found === undefined) throw notLoggedIn()
+  return { ...checkKey(found, sourceText(address)), source: { address, hasOwnKey: false } }
+}
+
+const notLoggedIn = (): CliError =>
+  new CliError(exitCodes.notAllowed, 'not logged in', 'log in to a gateway: berth login URL')
+
+const sourceText = (address: AddressSource): string =>
+  typeof address === 'object' ? `context ${address.context}` : adminKeyFile
+
+/** Returns a connection with the key in BERTH_KEY. */
+function withOwnKey(connection: Connection, address: AddressSource): FoundConnection {
+  return { ...checkKey(connection, 'BERTH_KEY'), source: { address, hasOwnKey: true } }
 }
 
 /** Refuses BERTH_URL without BERTH_KEY, because the key of a context must never be sent to a server in BERTH_URL. */

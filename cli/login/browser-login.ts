@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { isTemporary, RefusedError, type BerthClient, type Connection } from '../../client/index.js'
 import { CliError, exitCodes } from '../errors.js'
 import { printable } from '../output/width.js'
+import { loginSource } from '../contexts/gateway-source.js'
 import { openClient } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 import { openBrowser } from './open-browser.js'
@@ -31,7 +32,7 @@ interface BegunLogin {
  * @throws {CliError} if the login is denied or expires
  */
 export async function logInByBrowser({ gateway, opensBrowser, surroundings }: BrowserLogin) {
-  const client = openClient({ ...gateway, key: '' }, surroundings)
+  const client = openClient({ ...gateway, key: '', source: loginSource }, surroundings)
   const begun = await begin(client)
   if (!begun) return undefined
   const page = `${gateway.url}/#/cli-login`

@@ -333,7 +333,7 @@ describe('the command line', () => {
       const expired = await start(['host', 'list'], { BERTH_KEY: key }).ended
       expect([expired.code, expired.err]).to.deep.equal([
         4,
-        'berth: this API key has expired (key_expired)\nlog in with another key: berth login URL\n',
+        'berth: this API key has expired (key_expired)\nset BERTH_KEY to another key\n',
       ])
       const unknown = await berth('api', 'GET', '/no-such-endpoint')
       expect(unknown.code).to.equal(1)

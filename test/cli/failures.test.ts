@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { startBerth, type ExitResult } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
+import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 
 /** Tests how the command line reports user errors and errors of the local system. */
@@ -59,8 +60,32 @@ describe('the command line after an error', () => {
 
     it('names a host name that cannot be resolved', async () => {
       const { code, err } = await berth(['host', 'list'], { BERTH_URL: 'http://panel.invalid:8080' })
-      const message = 'berth: the name panel.invalid cannot be resolved: check the URL of the context'
-      expect([code, err]).to.deep.equal([6, `${message}\nlist the contexts: berth context list\n`])
+      const message = 'berth: the name panel.invalid cannot be resolved\n'
+      const hint = 'the URL is that of BERTH_URL: check that the gateway runs, or correct the variable\n'
+      expect([code, err]).to.deep.equal([6, message + hint])
+    })
+
+    it('names the source of a URL at which nothing listens', async () => {
+      const url = `http://127.0.0.1:${await freePort()}`
+      const path = join(home, 'unreachable.yaml')
+      await writeFile(path, JSON.stringify({ current: 'lab', contexts: { lab: { url, key: 'k' } } }), { mode: 0o600 })
+      const keyFile = join(home, 'key')
+      await writeFile(keyFile, 'k')
+      const settings = { BERTH_CONFIG: path, BERTH_URL: '', BERTH_KEY: '' }
+      const ofContext = 'the URL is that of the context lab: check that the gateway runs\n'
+      for (const [args, env, hint] of [
+        [['host', 'list'], { BERTH_URL: url }, 'the URL is that of BERTH_URL: '],
+        [['events'], settings, ofContext],
+        [['api', 'GET', '/hosts'], { ...settings, BERTH_KEY: 'k' }, ofContext],
+        [['logout'], { BERTH_CONFIG: path }, ofContext],
+        [['login', url, '--key-file', keyFile], settings, 'the URL is that of the command: '],
+        [['login', url, '--no-browser'], settings, 'the URL is that of the command: '],
+      ] as const) {
+        const { code, err } = await berth(args, env)
+        const [message, text] = [err.slice(0, err.indexOf('\n') + 1), err.slice(err.indexOf('\n') + 1)]
+        expect([code, message]).to.deep.equal([6, `berth: cannot reach ${url}: the connection was refused\n`])
+        expect(text.startsWith(hint), `${args.join(' ')}: ${text}`).to.equal(true)
+      }
     })
   })
 
