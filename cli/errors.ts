@@ -43,14 +43,18 @@ export class CliError extends Error {
   }
 }
 
-/** jq failed after the request. The result is still printed, because it may contain a password that is shown only once. */
+/**
+ * The result cannot be printed in the requested form, although the request was carried out. The result is still printed,
+ * because it may contain a password that is shown only once.
+ */
 export class FilterError extends CliError {
   /** @param unfiltered the result, which the program prints to its standard output */
   constructor(
     message: string,
     readonly unfiltered: string,
+    hint = 'the result is printed without the filter',
   ) {
-    super(exitCodes.failed, message, 'the result is printed without the filter')
+    super(exitCodes.failed, message, hint)
   }
 }
 

@@ -14,6 +14,7 @@ export async function listContexts(options: GlobalOptions, surroundings: Surroun
   }))
   const output = outputOptions(options, 'context list', surroundings.width)
   surroundings.writeOut(await formatResult(rows, '', output))
+  if (rows.length === 0) surroundings.writeError('no context is stored; log in to a gateway: berth login URL\n')
 }
 
 export async function chooseContext(name: string, surroundings: Surroundings): Promise<void> {

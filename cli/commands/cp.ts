@@ -5,6 +5,7 @@ import { runProgram } from '../consoles/program.js'
 import { checkEnd, downloadCommand, uploadCommand } from '../copy/guest-commands.js'
 import { packFiles } from '../copy/pack.js'
 import { planCopy, splitRemote, type CopyPlan } from '../copy/plan-places.js'
+import { checkDirectory } from '../copy/write-whole.js'
 import { CopyProgress } from '../copy/progress.js'
 import { Unpacker } from '../copy/unpack.js'
 import { CliError, exitCodes, fileError, usageError } from '../errors.js'
@@ -36,6 +37,7 @@ interface Copy extends CopyPlan {
 /** Copies a file or a directory to or from a container. */
 export async function runCopy({ source, target, isRecursive, options, surroundings }: CopyRun): Promise<void> {
   const plan = planCopy(source, target)
+  const local = await (plan.direction === 'upload' ? checkSource(plan, isRecursive) : findTarget(plan))
   const session = await openSession(surroundings, options)
   const { uuid } = await readGuest(session, plan.guest)
   const progress = new CopyProgress(surroundings)
@@ -50,7 +52,7 @@ export async function runCopy({ source, target, isRecursive, options, surroundin
   }
   const errors = async (bytes: Buffer): Promise<void> => bytes.toString().trimEnd().split('\n').forEach(report)
   await withInterrupt(async (signal) => {
-    const copy = { ...plan, session, uuid, isRecursive, progress, signal, onSkip, errors }
+    const copy = { ...plan, local, session, uuid, isRecursive, progress, signal, onSkip, errors }
     try {
       await (plan.direction === 'upload' ? upload(copy) : download(copy))
     } finally {
@@ -61,10 +63,7 @@ export async function runCopy({ source, target, isRecursive, options, surroundin
 }
 
 async function upload(copy: Copy): Promise<void> {
-  const { local, remote, isRecursive, session, uuid, progress, signal, onSkip, errors } = copy
-  const found = await findLocal(local)
-  if (!found) throw usageError(`${local}: there is no such file or directory`)
-  if (found.isDirectory() && !isRecursive) throw usageError(`${local} is a directory`, 'copy directories with -r')
+  const { local, remote, session, uuid, progress, signal, onSkip, errors } = copy
   let answer = (_isDirectory: boolean): void => undefined
   const isDirectory = new Promise<boolean>((done) => (answer = done))
   async function* archive(): AsyncIterable<Buffer> {
@@ -88,9 +87,8 @@ async function upload(copy: Copy): Promise<void> {
 async function download(copy: Copy): Promise<void> {
   const { local, remote, isRecursive, session, uuid, progress, signal, errors } = copy
   const { name } = splitRemote(remote)
-  const target = await findTarget(local, name)
   const onSkip = (path: string, reason: string): void => copy.onSkip(`${path}: ${reason}`)
-  const unpacker = new Unpacker({ name, isRecursive, target, onSkip })
+  const unpacker = new Unpacker({ name, isRecursive, target: local, onSkip })
   const code = await runProgram(session, {
     guest: uuid,
     command: downloadCommand(remote, isRecursive),
@@ -113,12 +111,23 @@ async function download(copy: Copy): Promise<void> {
 
 async function* nothing(): AsyncIterable<Buffer> {}
 
-/** Returns the path of the copy: `name` inside `local` if `local` is a directory, otherwise `local` itself. */
-async function findTarget(local: string, name: string): Promise<string> {
-  if ((await findLocal(local))?.isDirectory()) return join(local, name)
-  const parent = local.endsWith('/') ? local : dirname(resolve(local))
-  if ((await findLocal(parent))?.isDirectory()) return resolve(local)
-  throw usageError(`${parent}: there is no such directory`)
+/** Checks the source of an upload, and returns its path. @throws {CliError} `usage` */
+async function checkSource({ local }: CopyPlan, isRecursive: boolean): Promise<string> {
+  const found = await findLocal(local)
+  if (!found) throw usageError(`${local}: there is no such file or directory`)
+  if (found.isDirectory() && !isRecursive) throw usageError(`${local} is a directory`, 'copy directories with -r')
+  return local
+}
+
+/**
+ * Returns the path of a downloaded copy: the path in `local` if this is a directory, otherwise `local` itself.
+ * @throws {CliError} `usage` if it cannot be written
+ */
+async function findTarget({ local, remote }: CopyPlan): Promise<string> {
+  const { name } = splitRemote(remote)
+  const isInside = (await findLocal(local))?.isDirectory() ?? false
+  await checkDirectory(isInside || local.endsWith('/') ? local : dirname(resolve(local)))
+  return isInside ? join(local, name) : resolve(local)
 }
 
 async function findLocal(path: string) {

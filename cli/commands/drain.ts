@@ -1,6 +1,7 @@
 import { pollUntilEnd, type BerthClient } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
+import { parseWhole, splitWords } from '../input/values.js'
 import { parseTime } from '../input/times.js'
 import { hostNames } from '../moves/host-names.js'
 import {
@@ -36,6 +37,7 @@ export interface DrainRun {
 export async function runDrain({ host, settings, isConfirmed, options, surroundings }: DrainRun): Promise<void> {
   const { isQuiet } = outputOptions(options, 'drain', surroundings.width)
   const timeoutMs = timeoutOf(options)
+  const body = bodyOf(settings, surroundings.nowMs())
   const { client, names } = await openSession(surroundings, options)
   const id = await names.resolve(host, 'host')
   const nameOf = await hostNames(names)
@@ -43,9 +45,7 @@ export async function runDrain({ host, settings, isConfirmed, options, surroundi
   const present = await readDrain(drain)
   const isPresent = isDraining(present) && present.direction === 'away'
   if (isPresent) checkFollowable(drain.name, present, { settings, surroundings })
-  const started = isPresent
-    ? present
-    : await begin(drain, bodyOf(settings, surroundings.nowMs()), { isConfirmed, surroundings })
+  const started = isPresent ? present : await begin(drain, body, { isConfirmed, surroundings })
   if (!options.wait) return surroundings.writeError(`${followHint(drain.name)}\n`)
   const waiting = { timeoutMs, surroundings, isQuiet }
   await waitWithProgress(waiting, followHint(drain.name), (following) => follow(drain, started, following))
@@ -62,13 +62,17 @@ async function readDrain({ client, path }: NamedDrain): Promise<Drain> {
   return (await client.send({ method: 'GET', path })).body.data as Drain
 }
 
+/** @throws {CliError} `usage` */
 function bodyOf({ mode, parallel, deadline }: DrainSettings, nowMs: number): object {
   return {
-    ...(mode !== undefined && { mode }),
-    ...(parallel !== undefined && { parallel: Number(parallel) }),
+    ...(mode !== undefined && { mode: splitWords('--mode', mode, modes)[0] }),
+    ...(parallel !== undefined && { parallel: parseWhole('--parallel', parallel, parallelRange) }),
     ...(deadline !== undefined && { deadline: parseTime(deadline, nowMs) }),
   }
 }
+
+const modes = ['move', 'stop']
+const parallelRange = [1, 20] as const
 
 /** Checks that the command can wait for a drain in progress. @throws {CliError} `usage`, or `failed` if it is paused */
 function checkFollowable(

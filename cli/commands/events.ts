@@ -1,5 +1,6 @@
 import type { BerthEvent } from '../../client/index.js'
 import { usageError } from '../errors.js'
+import { splitWords } from '../input/values.js'
 import { formatJson } from '../output/print.js'
 import { printable } from '../output/width.js'
 import { openSession, type GlobalOptions } from '../session.js'
@@ -12,15 +13,18 @@ export interface EventsRun {
   readonly surroundings: Surroundings
 }
 
+/** Kinds of events that the gateway knows. */
+export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert', 'maintenance']
+
 /** Prints events. With `follow`, it connects again when the stream ends and continues after the last event. */
 export async function runEvents({ follow = false, kinds, options, surroundings }: EventsRun): Promise<void> {
   const form = options.output ?? 'table'
   if (form !== 'table' && form !== 'json') throw usageError(`-o: ${form} must be table or json for events`)
   if (options.jq !== undefined)
     throw usageError('--jq: not possible for events', 'use: berth events -f -o json | jq FILTER')
+  const wanted = kinds === undefined ? {} : { kinds: splitWords('--kinds', kinds, eventKinds) }
   surroundings.endWithReader()
   const { client } = await openSession(surroundings, options)
-  const wanted = kinds === undefined ? {} : { kinds: kinds.split(',') }
   for await (const event of client.events({ ...wanted, reconnect: follow }))
     if (event.kind !== 'ready') surroundings.writeOut(formatEvent(event, form === 'json'))
 }

@@ -1,6 +1,8 @@
 import { RefusedError, type BerthClient } from '../../client/index.js'
 import type { ApiDocument } from '../catalog/compact.js'
+import { loadOperations } from '../catalog/load.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
+import { splitWords } from '../input/values.js'
 import { planTools } from '../mcp/plan-tools.js'
 import { openSession, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -15,10 +17,10 @@ export interface McpRun {
 
 /** Offers an assistant the operations that the API key is allowed to use, over the standard input and output. */
 export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun): Promise<void> {
+  const nouns = only === undefined ? undefined : new Set(splitWords('--only', only, knownNouns()))
   const session = await openSession(surroundings, options)
   const { client } = session
   const [document, allowed] = await Promise.all([readDocument(client), readAllowed(client)])
-  const nouns = only === undefined ? undefined : new Set(only.split(',').map((noun) => noun.trim()))
   const tools = planTools(document, { allowed, nouns, isReadOnly })
   if (tools.length === 0)
     throw usageError('the API key may use none of these operations', 'check --only and the scopes')
@@ -26,6 +28,8 @@ export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun
   surroundings.endWithReader()
   await serveTools(tools, session)
 }
+
+const knownNouns = (): string[] => [...new Set(loadOperations().map(({ noun }) => noun))]
 
 /** Reads the OpenAPI document of the gateway, because this program can have another version than the gateway. */
 async function readDocument(client: BerthClient): Promise<ApiDocument> {

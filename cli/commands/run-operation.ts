@@ -1,12 +1,13 @@
 import { commandOf, type NamedKind, type Operation } from '../catalog/operation.js'
 import { taskIdsOf, type Answer, type BerthClient } from '../../client/index.js'
-import { usageError } from '../errors.js'
+import { CliError, FilterError, usageError } from '../errors.js'
 import { planRequest, type Input, type PlannedRequest } from '../input/plan-request.js'
 import { isNotFound, type Names } from '../names/names.js'
-import { formatResult, type OutputOptions } from '../output/print.js'
+import { requireHost } from '../names/required-host.js'
+import { formatJson, formatResult, type OutputOptions } from '../output/print.js'
 import { CopyProgress } from '../copy/progress.js'
 import { openFile } from '../copy/open-file.js'
-import { writeFileWhole, writeToOutput } from '../copy/write-whole.js'
+import { checkTarget, writeFileWhole, writeToOutput } from '../copy/write-whole.js'
 import { withInterrupt } from '../consoles/interrupt.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -27,14 +28,18 @@ export async function runOperation({ operation, input, file, options, surroundin
   const output = outputOptions(options, commandOf(operation), surroundings.width)
   const timeoutMs = timeoutOf(options)
   planRequest(operation, input, surroundings) // reports wrong input before the first request
+  if (operation.answer === 'file' && file !== undefined && file !== '-') await checkTarget(file)
   const { client, names } = await openSession(surroundings, options)
   const resolved = await resolveNames(operation, input, names)
   const request = planRequest(operation, resolved, surroundings)
+  await requireHost(operation, request, names)
   if (operation.answer === 'file') return runDownload({ client, operation, request, surroundings }, file)
   if (operation.answer !== 'envelope') return runStream({ client, operation, request, surroundings })
   const sending = { client, names, operation, input: resolved, surroundings }
   const answer = await (operation.upload ? sendFile(sending, operation.upload) : sendCorrected(sending))
-  const text = await formatAnswer(answer, output)
+  const text = await formatAnswer(answer, output).catch((cause: unknown) => {
+    throw operation.method === 'GET' ? cause : unprintable(cause, answer)
+  })
   const tasks = options.wait ? taskIdsOf(answer.status, answer.body.data) : []
   if (tasks.length === 0) return surroundings.writeOut(text)
   const waiting = waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
@@ -110,6 +115,13 @@ async function formatAnswer({ body }: Answer, output: OutputOptions): Promise<st
   const { success: _, message = '', data, ...more } = body
   const value = Object.keys(more).length === 0 ? data : { ...(data !== undefined && { data }), ...more }
   return formatResult(value, message, output)
+}
+
+/** Returns the error for the result of a change that cannot be printed as requested. Its result must not be lost. */
+function unprintable(cause: unknown, { body }: Answer): unknown {
+  if (!(cause instanceof CliError) || cause instanceof FilterError) return cause
+  const hint = 'the request was carried out, and its result is printed as JSON'
+  return new FilterError(cause.message, `${formatJson(body.data)}\n`, hint)
 }
 
 interface StreamRun {

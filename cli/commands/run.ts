@@ -1,7 +1,7 @@
 import type { WriteStream } from 'node:tty'
 import { withInterrupt } from '../consoles/interrupt.js'
 import { noInput, runProgram } from '../consoles/program.js'
-import { usageError } from '../errors.js'
+import { CliError, exitCodes, systemErrorText, usageError } from '../errors.js'
 import { readGuest } from '../names/guest.js'
 import { controlFilter } from '../output/controls.js'
 import { openSession, type GlobalOptions } from '../session.js'
@@ -40,13 +40,18 @@ export async function runRun(run: RunRun): Promise<void> {
 /** Ends this program with SIGPIPE's exit code when nobody reads its output any more. The guest's program also ends. */
 function endWithReader(stream: WriteStream): void {
   stream.removeAllListeners('error')
-  stream.on('error', () => process.exit(endedByPipe))
+  stream.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE') process.exit(endedByPipe)
+  })
 }
+
+const writeError = (cause: Error): CliError =>
+  new CliError(exitCodes.failed, `the output cannot be written: ${systemErrorText(cause)}`)
 
 function writerTo(stream: WriteStream, isFiltered: boolean): (bytes: Buffer) => Promise<void> {
   const shown = isFiltered && stream.isTTY ? controlFilter() : (bytes: Buffer) => bytes
   return (bytes) =>
     new Promise((resolve, reject) => {
-      stream.write(shown(bytes), (error) => (error ? reject(error) : resolve()))
+      stream.write(shown(bytes), (error) => (error ? reject(writeError(error)) : resolve()))
     })
 }

@@ -4,7 +4,8 @@ import { pipeline } from 'node:stream/promises'
 import { createWebSocketStream } from 'ws'
 import { withInterrupt } from '../consoles/interrupt.js'
 import { openConsoleSocket } from '../consoles/open-socket.js'
-import { CliError, exitCodes, usageError } from '../errors.js'
+import { CliError, exitCodes } from '../errors.js'
+import { parseWhole } from '../input/values.js'
 import { readGuest, type Guest } from '../names/guest.js'
 import { printable } from '../output/width.js'
 import { openSession, type GlobalOptions, type Session } from '../session.js'
@@ -22,7 +23,7 @@ const localAddress = '127.0.0.1'
 
 /** Forwards connections to a local port to the screen of a virtual machine, until Ctrl-C. */
 export async function runVnc({ guest: text, port, options, surroundings }: VncRun): Promise<void> {
-  const number = parsePort(port)
+  const number = port === undefined ? 0 : parseWhole('--port', port, [1, 65_535])
   const session = await openSession(surroundings, options)
   const guest = await readGuest(session, text)
   if (guest.virtualization !== 'kvm')
@@ -38,13 +39,6 @@ export async function runVnc({ guest: text, port, options, surroundings }: VncRu
   surroundings.writeOut(`${localAddress}:${used}\n`)
   surroundings.writeError(`Connect a VNC viewer to this address to see ${guest.name}. Ctrl-C ends it.\n`)
   await withInterrupt((signal) => once(signal, 'abort'))
-}
-
-function parsePort(text: string | undefined): number {
-  if (text === undefined) return 0
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0
-  if (port < 1 || port > 65_535) throw usageError(`--port: ${text} is not a port from 1 to 65535`)
-  return port
 }
 
 async function listen(server: Server, port: number): Promise<void> {

@@ -1,4 +1,5 @@
-import { CliError, exitCodes, usageError } from '../errors.js'
+import { CliError, exitCodes } from '../errors.js'
+import { parseWhole } from '../input/values.js'
 import { readGuest } from '../names/guest.js'
 import { formatResult } from '../output/print.js'
 import { printable } from '../output/width.js'
@@ -17,7 +18,7 @@ export interface WhyRun {
 
 /** Explains why a port of a guest cannot be reached. @throws {CliError} `failed` if the port cannot be reached */
 export async function runWhy({ guest, port, source, options, surroundings }: WhyRun): Promise<void> {
-  if (!/^\d+$/.test(port)) throw usageError(`${port}: not a port`)
+  parseWhole('port', port, [1, 65_535])
   const output = outputOptions(options, 'why', surroundings.width)
   const session = await openSession(surroundings, options)
   const { uuid, name } = await readGuest(session, guest)

@@ -1,5 +1,6 @@
 import { usageError } from '../errors.js'
 import type { Flag } from '../catalog/operation.js'
+import { objectExample } from './object-examples.js'
 import { parseSize } from './sizes.js'
 import { isTimeField, parseTime } from './times.js'
 
@@ -52,12 +53,30 @@ function parseNumber({ name, type }: Flag, text: string): number {
 }
 
 /** Parses an object from JSON or from `key=value,key=value`. The gateway converts the values to their types. */
-function parseObject({ name }: Flag, text: string): unknown {
+function parseObject({ name, field }: Flag, text: string): unknown {
   if (/^\s*[[{]/.test(text)) return parseJson(`--${name}`, text)
   const pairs = text.split(',').map((pair) => /^([^=]+)=(.*)$/.exec(pair))
-  if (pairs.some((pair) => pair === null))
-    throw usageError(`--${name}: ${text} is neither JSON nor key=value,key=value`)
+  if (pairs.some((pair) => pair === null)) {
+    const example = objectExample(field)
+    const hint = example && `example: --${name} ${example}`
+    throw usageError(`--${name}: ${text} is neither JSON nor key=value,key=value`, hint)
+  }
   return Object.fromEntries(pairs.map((pair) => [pair![1]!, pair![2]!]))
+}
+
+/** Returns words that are separated by commas. @throws {CliError} `usage` if one of them is not allowed */
+export function splitWords(flag: string, text: string, allowed: readonly string[]): string[] {
+  const words = text.split(',').map((word) => word.trim())
+  const unknown = words.find((word) => !allowed.includes(word))
+  if (unknown === undefined) return words
+  throw usageError(`${flag}: ${unknown || "''"} must be one of ${allowed.join(', ')}`)
+}
+
+/** Returns a whole number. @throws {CliError} `usage` if the text is none, or the number is out of range */
+export function parseWhole(source: string, text: string, [least, most]: readonly [number, number]): number {
+  const number = /^\d{1,15}$/.test(text) ? Number(text) : -1
+  if (number >= least && number <= most) return number
+  throw usageError(`${source}: ${text || "''"} is not a whole number from ${least} to ${most}`)
 }
 
 /** @param source name of the flag or file that contains the text, for the error message */

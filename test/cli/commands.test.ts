@@ -1,13 +1,28 @@
 import { expect } from 'chai'
 import { compactOperations, type ApiDocument } from '../../cli/catalog/compact.js'
 import { describeNouns } from '../../cli/catalog/nouns.js'
+import type { Schema } from '../../cli/catalog/flags.js'
 import { commandOf } from '../../cli/catalog/operation.js'
+import { objectExample } from '../../cli/input/object-examples.js'
+import { fullSchema } from '../../cli/mcp/plan-schema.js'
+import { hostCommands } from '../../cli/names/required-host.js'
+import { eventKinds as knownKinds } from '../../cli/commands/events.js'
 import { createProgram } from '../../cli/program.js'
 import type { Surroundings } from '../../cli/surroundings.js'
+import { eventKinds } from '../../gateway/events/event.js'
 import { apiDocument } from '../../scripts/lib/api-document.js'
 
 const document = apiDocument() as ApiDocument
 const operations = compactOperations(document)
+
+/** Returns the schema of a field of a request, or of its items. */
+function schemaOf(method: string, path: string, field: string) {
+  const body = document.paths[path]![method.toLowerCase()]!.requestBody!.content['application/json']!.schema!
+  const { properties = {} } = fullSchema(body, document)
+  const own = properties[field] as Schema
+  const { properties: fields = {}, required = [] } = own.items ?? own
+  return { properties: fields, required }
+}
 
 describe('the commands of the command line', () => {
   it('include each operation of the API exactly once', () => {
@@ -39,6 +54,32 @@ describe('the commands of the command line', () => {
     })
     expect(clashes).to.deep.equal([])
   })
+
+  it('have an example for each flag that is an object, except for passkeys', () => {
+    const flags = operations.flatMap(({ method, path, flags }) =>
+      flags
+        .filter(({ type }) => type === 'object')
+        .map((flag) => ({ ...flag, schema: schemaOf(method, path, flag.field) })),
+    )
+    expect(flags.map(({ name }) => name)).to.include.members(['port', 'rule'])
+    for (const { name, field, schema } of flags.filter((flag) => flag.field !== 'credential')) {
+      const keys = objectExample(field)
+        ?.split(',')
+        .map((pair) => pair.split('=')[0])
+      expect(Object.keys(schema.properties), name).to.include.members(keys ?? [])
+      expect(keys, name).to.include.members(schema.required)
+    }
+  })
+
+  it('require a host if they change the first host by default', () => {
+    const changing = operations.filter(({ method, flags }) => {
+      const host = flags.find(({ field }) => field === 'host_id')
+      return method !== 'GET' && /^Id of the host\. Default: the first host/.test(host?.text ?? '')
+    })
+    expect(changing.map(commandOf)).to.have.members([...hostCommands])
+  })
+
+  it('know all kinds of events', () => expect(knownKinds).to.have.members(eventKinds))
 
   it('have a description for exactly the nouns (such as “guest”) that they use', () => {
     expect(Object.keys(describeNouns)).to.have.members([...new Set(operations.map(({ noun }) => noun))])

@@ -1,9 +1,11 @@
 import { expect } from 'chai'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { outputRecord } from '../../shared/program-output.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthTerminal, startBerth, type RunningCommand } from '../support/cli/berth.js'
@@ -141,6 +143,23 @@ describe('programs and screens without SSH', () => {
       2,
       `berth: programs can only be run in containers, not in virtual machines: use SSH, such as berth ssh ${machine.name} -- COMMAND (unsupported)\n`,
     ])
+  })
+
+  it('berth run fails with the reason if its output cannot be written, but ends quietly if nobody reads it', async () => {
+    /** Runs a program that prints `out`. @returns the exit code and the other output */
+    const run = async (from: Guest, rest: string): Promise<[string, string]> => {
+      const script = `"${process.execPath}" dist/cli/main.js run ${from.name} -- cat ${rest}; echo " \${PIPESTATUS[0]}"`
+      const ending = promisify(execFile)('bash', ['-c', script], { env: { ...process.env, ...env() } })
+      await waitFor(() => lab.consoles.terminals.some((one) => one.guestUuid === from.uuid), { what: 'a program' })
+      lab.terminal(from).show(outputRecord(1, Buffer.from('out')))
+      const { stdout, stderr } = await ending
+      return [stdout, stderr]
+    }
+    expect(await run(guest, '</dev/null >/dev/full')).to.deep.equal([
+      ' 1\n',
+      'berth: the output cannot be written: no space left on device\n',
+    ])
+    expect(await run(await lab.addGuest(), '</dev/null | true')).to.deep.equal([' 141\n', ''])
   })
 
   it('berth logs removes control characters only if its output is a terminal', async () => {

@@ -25,6 +25,12 @@ describe('the command line with contexts', () => {
   const runOwn = (args: readonly string[], input = ''): Promise<ExitResult> => start(args, {}, input).ended
   const config = (): string => join(home, '.config/berth/config.yaml')
 
+  it('says how to log in if there are no contexts', async () => {
+    const err = 'no context is stored; log in to a gateway: berth login URL\n'
+    expect(await runOwn(['context', 'list'])).to.deep.equal({ code: 0, out: '', err })
+    expect(await runOwn(['context', 'list', '-o', 'json'])).to.deep.equal({ code: 0, out: '[]\n', err })
+  })
+
   it('checks a key, and stores it in a file that only the user can read', async () => {
     const { code, out, err } = await runOwn(['login', `${gateway.url}/`, '--name', 'lab'], `${gateway.adminKey}\n`)
     expect(code, err).to.equal(0)

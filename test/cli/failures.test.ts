@@ -9,6 +9,8 @@ import { startTestGateway, type TestGateway } from '../support/gateway/test-gate
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 
+const exactly = (text: string): RegExp => new RegExp(`^${text.replace(/[()?+.]/g, '\\$&')}$`)
+
 /** Tests how the command line reports user errors and errors of the local system. */
 describe('the command line after an error', () => {
   let gateway: TestGateway
@@ -89,11 +91,51 @@ describe('the command line after an error', () => {
     })
   })
 
+  describe('in a value, even if the gateway is unreachable', () => {
+    for (const [args, message] of [
+      ['cp a b', 'neither of the paths is in a guest'],
+      ['cp /nonexistent/file web1:/root', '/nonexistent/file: there is no such file or directory'],
+      ['cp /tmp web1:/root', '/tmp is a directory'],
+      ['cp web1:/etc/hosts /nonexistent/file', '/nonexistent: there is no such directory'],
+      ['cp web1:/ /tmp', 'the root directory cannot be copied: name a directory in it'],
+      ['guest export web1 -f /nonexistent/file', '/nonexistent: there is no such directory'],
+      ['guest export web1 -f /etc/hosts/file', '/etc/hosts: is not a directory'],
+      ['guest export web1 -f /tmp', '/tmp: is a directory'],
+      ['events --kinds guest,gest', '--kinds: gest must be one of guest, task, host, usage, alert, maintenance'],
+      ['mcp --only gest', /^--only: gest must be one of access-policy, .*, guest, /],
+      ['drain host-a --mode away', '--mode: away must be one of move, stop'],
+      ['drain host-a --parallel many', '--parallel: many is not a whole number from 1 to 20'],
+      ['why web1 65536', 'port: 65536 is not a whole number from 1 to 65535'],
+      ['why web1 ssh', 'port: ssh is not a whole number from 1 to 65535'],
+      ['guest create web1 --image debian-12 --port 80', '--port: 80 is neither JSON nor key=value,key=value'],
+    ] as const)
+      it(`is found before the first request: berth ${args}`, async () => {
+        const { code, out, err } = await berth(args.split(' '), { BERTH_URL: 'http://127.0.0.1:1' })
+        expect([code, out], err).to.deep.equal([2, ''])
+        expect(/^berth: (.*)\n/.exec(err)![1]).to.match(typeof message === 'string' ? exactly(message) : message)
+      })
+
+    it('shows an example of an object', async () => {
+      const { err } = await berth(['guest', 'create', 'web1', '--image', 'debian-12', '--port', '80'])
+      expect(err.split('\n')[1]).to.equal('example: --port container_port=80,protocol=tcp')
+    })
+  })
+
+  it('prints the result of a change if the requested columns do not exist', async () => {
+    const flags = ['--image', 'debian-12', '--ram', '64m', '--vcpu', '0.1', '--disk', '1g', '--no-start']
+    const { code, out, err } = await berth(['guest', 'create', 'cli-columns', ...flags, '--columns', 'pasword'])
+    expect([code, err.split('\n').slice(0, 2)]).to.deep.equal([
+      1,
+      ['berth: --columns: pasword does not exist', 'the request was carried out, and its result is printed as JSON'],
+    ])
+    expect((JSON.parse(out) as { ssh_password: string }).ssh_password).to.match(/^\S{8,}$/)
+    expect((await berth(['host', 'list', '--columns', 'nam'])).code).to.equal(2)
+  })
+
   describe('in the usage', () => {
     const mixed = 'the flags of the program must follow --'
     const own = 'flags of berth itself must precede the program'
 
-    const exactly = (text: string): RegExp => new RegExp(`^${text.replace(/[()?+.]/g, '\\$&')}$`)
     for (const [args, message, ...hints] of [
       [
         'guest create',

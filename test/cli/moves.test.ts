@@ -127,6 +127,17 @@ describe('the command line with two hosts', () => {
       .and.to.contain('1 of 1 guests stay on the host')
   })
 
+  it('changes the settings of a host only if the host is named, because there are several', async () => {
+    const args = ['security', 'update-settings', '--no-auto-shutdown']
+    const err = 'berth: missing: --host, because the fleet has several hosts\none of: host-a, host-b\n'
+    expect(await berth(...args)).to.deep.equal({ code: 2, out: '', err })
+    expect((await berth(...args, '--host', 'host-b', '-o', 'json')).out).to.contain('host-b')
+    expect((await berth('security', 'settings')).code).to.equal(0)
+    const key = await gateway.makeKey({ scopes: ['security:settings'] }) // cannot list the hosts
+    const { code, err: reason } = await startBerth(args, { ...env, BERTH_KEY: key }).ended
+    expect(code, reason).to.equal(0)
+  })
+
   it('explains why a port cannot be reached', async () => {
     await addGuest('web3')
     const { probe } = gateway.fleet.agentOf('host-a').host
