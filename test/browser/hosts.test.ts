@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Locator, Page } from 'playwright-core'
 import { joinGateway } from '../../agent/enrollment/join.js'
+import { HostStore } from '../../gateway/fleet/host-store.js'
 import { installReportPath } from '../../shared/join-token.js'
 import { eventually } from '../support/wait.js'
 import { postToJoinEndpoint } from '../support/gateway/join-endpoint.js'
@@ -172,6 +173,32 @@ describe('the dialog for a new host in the panel', () => {
     await shows(page, 'failed')
   })
 
+  /** Changes the time at which the newest command of the host expires to a past time, and reloads the page. */
+  async function expire(): Promise<void> {
+    await new HostStore(lab.gateway.store).update(hostId, (record) => ({ ...record, joinExpiresAtMs: 1 }))
+    const status = async (): Promise<unknown> =>
+      (await lab.gateway.request('GET', `/hosts/${hostId}`)).body.data.join_token_status
+    await eventually(async () => expect(await status()).to.equal('expired'))
+    await page.reload()
+  }
+
+  it('shows that the command has expired, and offers a new command', async () => {
+    const { created, dialog } = await add('expired')
+    await dialog.getByRole('button', { name: 'Done', exact: true }).click()
+    await expire()
+    const row = page.getByRole('row').filter({ hasText: 'expired' })
+    await row.getByText('Command expired', { exact: true }).waitFor()
+    await row.getByRole('link', { name: 'expired', exact: true }).click()
+    const expired = page.getByText('The command expired before the host joined.')
+    await expired.waitFor()
+    expect(await page.getByText(texts.command).count()).to.equal(0)
+    await page.getByRole('button', { name: 'Create a new command' }).click()
+    expect(await dialog.locator('[data-secret]').innerText()).not.to.equal(created.command)
+    await dialog.getByRole('button', { name: 'Done', exact: true }).click()
+    await shows(page, 'command')
+    expect(await expired.count()).to.equal(0)
+  })
+
   it('permits a change of the host’s name before the address of the host is known', async () => {
     await openPending('no-address')
     await page.getByRole('button', { name: 'Edit', exact: true }).click()
@@ -185,6 +212,10 @@ describe('the dialog for a new host in the panel', () => {
     const created = await openPending('on-a-phone', { language: 'zh', screen: 'phone' })
     await report(created, 'installing')
     await page.getByText('正在安装代理程序，可能需要几分钟。').waitFor()
+    expect(await tooWide(page)).to.equal(false)
+    expect(await findingsOf(page)).to.deep.equal([])
+    await expire()
+    await page.getByText('命令在该主机加入之前已过期。').waitFor()
     expect(await tooWide(page)).to.equal(false)
     expect(await findingsOf(page)).to.deep.equal([])
     await page.getByRole('button', { name: '新的命令' }).click()

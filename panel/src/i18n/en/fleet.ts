@@ -48,6 +48,8 @@ export const fleet = {
   'hosts.installation': 'Installation',
   'hosts.installFailed': 'The installation failed: {{reason}}',
   'hosts.installAgain': 'Fix the cause, then run the command again. If it has expired, create a new command.',
+  'hosts.expired': 'Command expired',
+  'hosts.expiredText': 'The command expired before the host joined. Create a new command, then run it on the host.',
   'hosts.noReport':
     'The host has not reported anything yet. Check that the command was run before {{time}}, and that the host can reach {{address}}.',
   'hosts.step.command': 'Run command',

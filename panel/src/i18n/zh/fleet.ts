@@ -48,6 +48,8 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'hosts.installation': '安装',
   'hosts.installFailed': '安装失败：{{reason}}',
   'hosts.installAgain': '请先排除故障，然后重新运行该命令。如果命令已过期，请创建新的命令。',
+  'hosts.expired': '命令已过期',
+  'hosts.expiredText': '命令在该主机加入之前已过期。请创建新的命令，然后在该主机上运行。',
   'hosts.noReport': '尚未收到该主机的任何报告。请确认已在 {{time}} 之前运行该命令，并且该主机能访问 {{address}}。',
   'hosts.step.command': '运行命令',
   'hosts.step.checking': '检查主机',

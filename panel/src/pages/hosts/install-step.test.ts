@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Host } from '../../api/types.ts'
-import { installStepOf, isBeingInstalled } from './install-step.ts'
+import { hasExpiredCommand, installStepOf, isBeingInstalled } from './install-step.ts'
 
 type Step = NonNullable<Host['install']>['step']
 
@@ -47,4 +47,14 @@ describe("the step of a host's installation", () => {
     expect(isBeingInstalled(host('online', 'waiting'))).to.equal(false)
     expect(isBeingInstalled({ ...host('offline'), last_seen: '2026-11-26 09:00:00' })).to.equal(false)
   })
+
+  for (const [status, token, expected] of [
+    ['pending', 'expired', true],
+    ['pending', 'valid', false],
+    ['pending', 'none', false],
+    ['offline', 'expired', false],
+    ['online', 'expired', false],
+  ] as const)
+    it(`${expected ? 'ends' : 'continues'} if the host is ${status} and its join token is ${token}`, () =>
+      expect(hasExpiredCommand({ ...host(status), join_token_status: token })).to.equal(expected))
 })

@@ -19,3 +19,8 @@ export function installStepOf({ status, install }: Host, earlier?: Host): Instal
 export function isBeingInstalled({ status, last_seen: lastSeen }: Host): boolean {
   return status !== 'online' && lastSeen === ''
 }
+
+/** True if the command of a host has expired before the host joined. */
+export function hasExpiredCommand({ status, join_token_status: token }: Host): boolean {
+  return status === 'pending' && token === 'expired'
+}
