@@ -1,6 +1,7 @@
 import { commandOf, type NamedKind, type Operation } from '../catalog/operation.js'
 import { taskIdsOf, type Answer, type BerthClient } from '../../client/index.js'
 import { CliError, FilterError, usageError } from '../errors.js'
+import { withFlag } from '../input/flag-errors.js'
 import { planRequest, type Input, type PlannedRequest } from '../input/plan-request.js'
 import { isNotFound, type Names } from '../names/names.js'
 import { requireHost } from '../names/required-host.js'
@@ -36,11 +37,12 @@ export async function runOperation({ operation, input, file, options, surroundin
   if (operation.answer === 'file') return runDownload({ client, operation, request, surroundings }, file)
   if (operation.answer !== 'envelope') return runStream({ client, operation, request, surroundings })
   const sending = { client, names, operation, input: resolved, surroundings }
-  const answer = await (operation.upload ? sendFile(sending, operation.upload) : sendCorrected(sending))
+  const answer = await send(sending)
   const text = await formatAnswer(answer, output).catch((cause: unknown) => {
     throw operation.method === 'GET' ? cause : unprintable(cause, answer)
   })
   const tasks = options.wait ? taskIdsOf(answer.status, answer.body.data) : []
+  if (text === '' && surroundings.hasProgress && !output.isQuiet) surroundings.writeError('no results\n')
   if (tasks.length === 0) return surroundings.writeOut(text)
   const waiting = waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
   surroundings.writeOut(text) // after the wait has begun, so that Ctrl-C never ends the program without its hint
@@ -71,6 +73,14 @@ interface Sending {
   readonly operation: Operation
   readonly input: Input
   readonly surroundings: Surroundings
+}
+
+function send(sending: Sending): Promise<Answer> {
+  const { operation } = sending
+  const sent = operation.upload ? sendFile(sending, operation.upload) : sendCorrected(sending)
+  return sent.catch((cause: unknown) => {
+    throw withFlag(cause, operation)
+  })
 }
 
 /** Sends a request. If the API does not know the guest's name, takes it as the beginning of a guest's UUID. */

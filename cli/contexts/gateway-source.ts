@@ -1,4 +1,4 @@
-/* Where the address of the gateway and the API key come from. Errors name the source, so that users can correct it. */
+/* Errors name the source of the address and of the API key, so that users can correct it. */
 
 /** `login`: the argument of `berth login`; `machine`: the gateway of this machine; `default`: no source exists. */
 export type AddressSource = { readonly context: string } | 'BERTH_URL' | 'login' | 'machine' | 'default'

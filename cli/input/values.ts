@@ -72,7 +72,7 @@ export function splitWords(flag: string, text: string, allowed: readonly string[
   throw usageError(`${flag}: ${unknown || "''"} must be one of ${allowed.join(', ')}`)
 }
 
-/** Returns a whole number. @throws {CliError} `usage` if the text is none, or the number is out of range */
+/** Returns a whole number. @throws {CliError} `usage` for another text, or a number out of range */
 export function parseWhole(source: string, text: string, [least, most]: readonly [number, number]): number {
   const number = /^\d{1,15}$/.test(text) ? Number(text) : -1
   if (number >= least && number <= most) return number

@@ -317,6 +317,13 @@ describe('the command line', () => {
         expect((terminal.text + failing.text).includes(mark), terminal.text + failing.text).to.equal(shown)
       })
 
+    it('says in a terminal that a list is empty', async () => {
+      const env = { HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+      const terminal = new BerthTerminal(['guest', 'list', '--name', 'no-such-guest'], env)
+      expect([await terminal.ended, terminal.text.trim()]).to.deep.equal([0, 'no results'])
+      expect(await berth('guest', 'list', '--name', 'no-such-guest')).to.deep.equal({ code: 0, out: '', err: '' })
+    })
+
     it('refuses a console, and prints tables in full width, if it does not run in a terminal', async () => {
       const { code, err } = await berth('console', 'web1')
       expect([code, err.split('\n')[0]]).to.deep.equal([2, 'berth: a console needs a terminal'])

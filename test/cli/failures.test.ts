@@ -115,6 +115,14 @@ describe('the command line after an error', () => {
         expect(/^berth: (.*)\n/.exec(err)![1]).to.match(typeof message === 'string' ? exactly(message) : message)
       })
 
+    it('names the flag in place of the field of the API', async () => {
+      const { code, err } = await berth(['guest', 'create', 'web1', '--image', 'no-such-image', '--no-wait'])
+      expect([code, err.split('\n')[0]]).to.deep.equal([
+        2,
+        'berth: --image: this template does not exist (invalid_field)',
+      ])
+    })
+
     it('shows an example of an object', async () => {
       const { err } = await berth(['guest', 'create', 'web1', '--image', 'debian-12', '--port', '80'])
       expect(err.split('\n')[1]).to.equal('example: --port container_port=80,protocol=tcp')

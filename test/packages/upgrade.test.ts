@@ -1,5 +1,6 @@
 import { expect } from 'chai'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { machineApi, type MachineApi } from '../support/host/machine-api.js'
@@ -69,6 +70,21 @@ describe('an upgrade of a host', function () {
   }
   const journal = (): string => host.try('journalctl', '-u', 'berth-upgrade*', '-n', '40', '--no-pager').output
 
+  /** Adds the host with the command line of the gateway, which follows the real installation until the host is online. */
+  async function addHost(name: string): Promise<void> {
+    const child = spawn('lxc-attach', gateway.attachArguments('berth', 'host', 'add', name))
+    const text = { out: '', err: '' }
+    child.stdout.setEncoding('utf8').on('data', (part: string) => (text.out += part))
+    child.stderr.setEncoding('utf8').on('data', (part: string) => (text.err += part))
+    const ended = once(child, 'close')
+    await waitFor(() => text.out.endsWith('\n'), { what: () => `the command: ${text.err}` })
+    const { code, output, error } = host.try('sh', '-c', text.out)
+    expect(code, output + error).to.equal(0)
+    expect((await ended)[0], text.err).to.equal(0)
+    expect(text.err).to.contain(`add ${name}: done; `)
+    expect(text.out).to.match(/^.*berth_jt_.*\n$/)
+  }
+
   /** Checks that the guest's process is the same, berth-guests and berth-agent are active, and no unit has failed. */
   function expectUnaffected(): void {
     expect(findGuest()).to.equal(guestPid)
@@ -99,10 +115,10 @@ describe('an upgrade of a host', function () {
     gateway.run('sh', '-c', 'apt-get install -y berth </dev/null 2>&1')
     serveHosts(gateway, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
-    const added = api().ask<{ host: HostRow; command: string }>('/hosts', { method: 'POST', body: { name: 'second' } })
-    hostId = added.host.id
-    const { code, output, error } = host.try('sh', '-c', added.command)
-    expect(code, output + error).to.equal(0)
+    await addHost('second')
+    hostId = api()
+      .ask<HostRow[]>('/hosts')
+      .find(({ name }) => name === 'second')!.id
     const size = { vcpu: 1, ram_mb: 128, disk_gb: 1 }
     const body = { name: 'guest', host_id: hostId, virtualization: 'lxc', template_id: 'debian-12', ...size }
     // The request fails while the agent restarts at the end of the installation, so it is repeated.
