@@ -156,7 +156,7 @@ describe('the command line after an error', () => {
       ['apply', 'missing: --file', 'example: berth apply -f fleet.yaml --dry-run', 'see berth apply --help'],
       ['api', 'missing: METHOD, PATH', 'see berth api --help'],
       ['context use', 'missing: NAME', 'see berth context use --help'],
-      ['guest lst', "unknown command 'lst'", '(Did you mean list?)', 'see berth guest --help'],
+      ['guest lst', 'unknown command: berth guest lst', 'did you mean berth guest list?'],
       ['run web1 ls -la', mixed, 'write: berth run web1 -- ls -la', own],
       ['run web1 grep -q x', mixed, 'write: berth run web1 -- grep -q x', own],
       ['ssh web1 ls -la', mixed, 'write: berth ssh web1 -- ls -la', own],
