@@ -74,7 +74,7 @@ describe('the commands of the command line', () => {
   it('require a host if they change the first host by default', () => {
     const changing = operations.filter(({ method, flags }) => {
       const host = flags.find(({ field }) => field === 'host_id')
-      return method !== 'GET' && /^Id of the host\. Default: the first host/.test(host?.text ?? '')
+      return method !== 'GET' && /^Name, id or UUID of the host\. Default: the first host/.test(host?.text ?? '')
     })
     expect(changing.map(commandOf)).to.have.members([...hostCommands])
   })
