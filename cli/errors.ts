@@ -1,7 +1,7 @@
 import { getSystemErrorMap } from 'node:util'
 // Imports only the errors, because every command loads this module, but not every command sends requests.
 import { RefusedError, TimeoutError, UnexpectedAnswerError, UnreachableError } from '../client/http/errors.js'
-import { addressHint, certificateHint, otherAddressHint, otherKeyHint, sourceOf } from './contexts/gateway-source.js'
+import { addressHint, certificateHint, otherAddressHint, otherKeyHint, sourceOf } from './gateway-source.js'
 
 /* Errors that the program reports. Comments with `@throws {CliError}` name the exit code. The codes never change. */
 

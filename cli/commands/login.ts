@@ -1,6 +1,6 @@
 import type { Connection } from '../../client/index.js'
 import { configFile, readContexts, writeContexts } from '../contexts/config-file.js'
-import { loginSource } from '../contexts/gateway-source.js'
+import { loginSource } from '../gateway-source.js'
 import { parseUrl } from '../contexts/connection.js'
 import { usageError } from '../errors.js'
 import { readSecret } from '../input/secret.js'

@@ -3,7 +3,7 @@ import type { Connection } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import type { Surroundings } from '../surroundings.js'
 import { configFile, readContexts, type Contexts } from './config-file.js'
-import type { AddressSource, GatewaySource } from './gateway-source.js'
+import type { AddressSource, GatewaySource } from '../gateway-source.js'
 
 /* This module finds out to which gateway a command sends its requests. */
 

@@ -1,5 +1,5 @@
 import { BerthClient, type BerthEvent, type ClientOptions } from '../../client/index.js'
-import { withSource, type GatewaySource } from './gateway-source.js'
+import { withSource, type GatewaySource } from '../gateway-source.js'
 
 type Send = Parameters<BerthClient['send']>[0]
 

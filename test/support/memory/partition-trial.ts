@@ -156,7 +156,7 @@ export class PartitionTrial {
     const runningOn = (): string[] => hosts.filter((id) => this.#agentOf(id).host.driver.running.has(guest.uuid))
     const isSettled = (): boolean => runningOn().join() === this.#hostOf(guest)
     const what = (): string =>
-      `round ${this.#round}: ${guest.name}, shown on ${this.#hostOf(guest)}, to run only there, not on "${runningOn()}": ` +
+      `round ${this.#round}: ${guest.name}, shown on ${this.#hostOf(guest)}, to run only there, not on "${runningOn().join()}": ` +
       JSON.stringify(hosts.map((id) => this.#describe(id, guest)))
     await waitFor(isSettled, { timeoutMs: deadlineMs, what })
     const host = this.#hostOf(guest)

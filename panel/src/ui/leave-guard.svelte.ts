@@ -1,5 +1,5 @@
 import { push } from 'svelte-spa-router'
-import { forgetUnsaved, hasUnsaved } from '../ui/unsaved.ts'
+import { forgetUnsaved, hasUnsaved } from './unsaved.ts'
 import { pageKeyOfUrl } from './page-key.ts'
 
 /** Asks before the user leaves a page with unsaved values. */
