@@ -41,7 +41,7 @@ export class Lxd {
 
   /** Starts LXD. @returns undefined if LXD is not installed */
   static async open(configDirectory = '/etc/berth-bench'): Promise<Lxd | undefined> {
-    if (!existsSync('/usr/sbin/lxd') && !existsSync('/usr/bin/lxd')) return undefined
+    if (!isLxdInstalled()) return undefined
     const lxd = new Lxd()
     await lxd.#start()
     await lxd.#importImage(configDirectory)
@@ -134,30 +134,8 @@ export class Lxd {
       storage?: { pool?: string }
     }
     const rootfs = join(config.storage?.pool ?? '/var/lib/berth/pool', 'images/debian-12')
-    const directory = mkdtempSync(join(tmpdir(), 'btestbench-lxd-'))
-    try {
-      writeFileSync(
-        join(directory, 'metadata.yaml'),
-        JSON.stringify({
-          architecture: 'x86_64',
-          creation_date: 1,
-          properties: { os: 'debian', release: 'bookworm' },
-        }),
-      )
-      await run('tar', ['-C', directory, '-cf', join(directory, 'metadata.tar'), 'metadata.yaml'])
-      await run('tar', ['-C', rootfs, '--numeric-owner', '-cf', join(directory, 'rootfs.tar'), '.'])
-      await run('lxc', ['image', 'delete', image]).catch(() => undefined)
-      await run('lxc', [
-        'image',
-        'import',
-        join(directory, 'metadata.tar'),
-        join(directory, 'rootfs.tar'),
-        '--alias',
-        image,
-      ])
-    } finally {
-      rmSync(directory, { recursive: true, force: true })
-    }
+    await run('lxc', ['image', 'delete', image]).catch(() => undefined)
+    await withPackedImage(rootfs, (files) => run('lxc', ['image', 'import', ...files, '--alias', image]))
   }
 
   async #operation(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<void> {
@@ -172,6 +150,25 @@ export class Lxd {
     call.end(body === undefined ? undefined : JSON.stringify(body))
     const [answer] = (await once(call, 'response')) as [IncomingMessage]
     return (await json(answer)) as Operation
+  }
+}
+
+export function isLxdInstalled(): boolean {
+  return existsSync('/usr/sbin/lxd') || existsSync('/usr/bin/lxd')
+}
+
+/** Packs a root filesystem as the two archives of an LXD image, calls `use` with their paths, and removes them. */
+export async function withPackedImage<T>(rootfs: string, use: (files: string[]) => Promise<T>): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), 'btestbench-lxd-'))
+  const files = ['metadata.tar', 'rootfs.tar'].map((name) => join(directory, name)) as [string, string]
+  const metadata = { architecture: 'x86_64', creation_date: 1, properties: { os: 'debian', release: 'bookworm' } }
+  try {
+    writeFileSync(join(directory, 'metadata.yaml'), JSON.stringify(metadata))
+    await run('tar', ['-C', directory, '-cf', files[0], 'metadata.yaml'])
+    await run('tar', ['-C', rootfs, '--numeric-owner', '-cf', files[1], '.'])
+    return await use(files)
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
   }
 }
 

@@ -1,74 +1,73 @@
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { FleetPair, type GuestRow } from '../support/host/fleet-pair.js'
 import type { FleetHost } from '../support/host/fleet-host.js'
-import { readInits } from '../support/host/inventory.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
 import { figure, median, timed, type Figure } from './figures.js'
+import { LxdMoves } from './lxd-moves.js'
+import { dataMib, fill, logOf, watchDowntime, writeOften, writtenBytes, type MoveDurations } from './moved-guest.js'
 
 const run = promisify(execFile)
-const mib = 2 ** 20
-/** Size of the guest's data in MiB. The data is random, so that nothing can compress it. */
-const dataMib = 512
-/** The guest writes this many bytes every 100 ms, which is 5 MB/s. */
-const writtenBytes = 500_000
-
-interface MoveDurations {
-  readonly totalMs: number
-  readonly downMs: number
-}
-
 /**
  * Moves a running container between two hosts. Compares this with a copy of the same disk by `btrfs send` and
- * `btrfs receive` through ssh. The hosts are network namespaces of this machine with agents and pools of their own.
+ * `btrfs receive` through ssh, and, if LXD is installed, with moves of an equal container between two LXD servers. The
+ * hosts are network namespaces of this machine with agents and pools of their own.
  */
 export async function benchMoves(rounds: number): Promise<Figure[]> {
   const pair = new FleetPair('mvb', { bridge: 'btest-mvb', prefix: '198.18.155' }, { poolGb: 8 })
   const ssh = await SshLoop.start()
+  let lxd: LxdMoves | undefined
   try {
     await pair.open()
     const guest = await pair.create('moved', { disk_gb: 3 })
-    fill(join(pair.diskOf(pair.first, guest), 'root/data'), dataMib)
-    const moves: MoveDurations[] = []
-    const raws: MoveDurations[] = []
-    for (let round = 0; round < rounds; round++) {
-      raws.push(await copyRaw(pair, guest, ssh))
-      moves.push(await moveOnce(pair, guest))
-    }
-    return summarize(moves, raws)
+    fill(pair.diskOf(pair.first, guest))
+    lxd = await LxdMoves.open(join(pair.first.instance.pool, 'images/debian-12'))
+    return summarize(await measure(rounds, { pair, guest, ssh, lxd }))
   } finally {
+    await lxd?.close()
     await ssh.stop()
     await pair.close()
   }
 }
 
-function summarize(moves: readonly MoveDurations[], raws: readonly MoveDurations[]): Figure[] {
-  const middle = (all: readonly MoveDurations[], key: keyof MoveDurations): number => median(all.map((one) => one[key]))
-  const rate = (all: readonly MoveDurations[]): number => dataMib / (middle(all, 'totalMs') / 1000)
-  const raw = 'btrfs send over ssh'
-  return [
-    figure(`a move of a guest with ${dataMib} MiB that writes 5 MB/s`, 'ms', {
-      Berth: middle(moves, 'totalMs'),
-      [raw]: middle(raws, 'totalMs'),
-    }),
-    figure('rate', 'MiB/s', { Berth: rate(moves), [raw]: rate(raws) }),
-    figure('interruption of the guest (raw tool: only the last increment)', 'ms', {
-      Berth: middle(moves, 'downMs'),
-      [raw]: middle(raws, 'downMs'),
-    }),
-  ]
+interface Lab {
+  readonly pair: FleetPair
+  readonly guest: GuestRow
+  readonly ssh: SshLoop
+  readonly lxd: LxdMoves | undefined
 }
 
-/** Writes random data to a file. */
-function fill(path: string, sizeMib: number): void {
-  const file = openSync(path, 'w')
-  for (let at = 0; at < sizeMib; at += 16) writeSync(file, randomBytes(16 * mib))
+/** Returns the durations of all rounds by system. The systems take turns. */
+async function measure(rounds: number, { pair, guest, ssh, lxd }: Lab): Promise<Map<string, MoveDurations[]>> {
+  const systems = new Map([
+    ['Berth', () => moveOnce(pair, guest)],
+    ['btrfs send over ssh', () => copyRaw(pair, guest, ssh)],
+  ])
+  if (lxd) systems.set('LXD, lxc move', () => lxd.move()).set('LXD, refreshed copies', () => lxd.refresh())
+  const durations = new Map([...systems.keys()].map((name): [string, MoveDurations[]] => [name, []]))
+  for (let round = 0; round < rounds; round++)
+    for (const [name, system] of systems) durations.get(name)?.push(await system())
+  return durations
+}
+
+function summarize(durations: ReadonlyMap<string, readonly MoveDurations[]>): Figure[] {
+  const systems = [...durations].map(([name, all]) => ({
+    name,
+    totalMs: median(all.map(({ totalMs }) => totalMs)),
+    downMs: median(all.map(({ downMs }) => downMs)),
+  }))
+  const row = (name: string, unit: string, value: (one: MoveDurations) => number): Figure =>
+    figure(name, unit, Object.fromEntries(systems.map((one) => [one.name, value(one)])))
+  return [
+    row(`a move of a guest with ${dataMib} MiB that writes 5 MB/s`, 'ms', ({ totalMs }) => totalMs),
+    row('rate', 'MiB/s', ({ totalMs }) => dataMib / (totalMs / 1000)),
+    row('interruption of the guest (raw tool: only the last increment)', 'ms', ({ downMs }) => downMs),
+  ]
 }
 
 async function moveOnce(pair: FleetPair, guest: GuestRow): Promise<MoveDurations> {
@@ -76,7 +75,7 @@ async function moveOnce(pair: FleetPair, guest: GuestRow): Promise<MoveDurations
   const to = pair.otherThan(from)
   const writer = new AbortController()
   const writing = writeOften(pair.diskOf(from, guest), writer.signal)
-  const watched = watchDowntime(from, to)
+  const watched = watchDowntime(lxcPathOf(from), lxcPathOf(to))
   let task: Record<string, unknown> = {}
   const totalMs = await timed(async () => {
     task = await pair.ended(await pair.migrate(guest, { host_id: pair.idOf(to) }))
@@ -89,20 +88,8 @@ async function moveOnce(pair: FleetPair, guest: GuestRow): Promise<MoveDurations
   return { totalMs, downMs: await watched }
 }
 
-/** Appends to a file of the guest, like a program in the guest, until its disk is gone. */
-async function writeOften(disk: string, signal: AbortSignal): Promise<void> {
-  const path = join(disk, 'root/log')
-  writeFileSync(path, '')
-  for (; !signal.aborted && existsSync(path); await delay(100)) appendFileSync(path, randomBytes(writtenBytes))
-}
-
-/** Measures the ms from the end of the guest's first process at the source until its first process at the target. */
-async function watchDowntime(from: FleetHost, to: FleetHost): Promise<number> {
-  const [source, target] = [readInits(from.instance).size, readInits(to.instance).size]
-  while (readInits(from.instance).size >= source) await delay(10)
-  const goneMs = performance.now()
-  while (readInits(to.instance).size <= target) await delay(10)
-  return performance.now() - goneMs
+function lxcPathOf({ instance }: FleetHost): string {
+  return join(instance.stateDir, 'lxc')
 }
 
 /** Copies the guest's disk with the raw tools, and then the changes of 100 ms as an increment. */
@@ -115,7 +102,7 @@ async function copyRaw(pair: FleetPair, guest: GuestRow, ssh: SshLoop): Promise<
   try {
     await run('btrfs', ['subvolume', 'snapshot', '-r', disk, join(source, 'first')])
     const totalMs = await timed(() => ssh.send([join(source, 'first')], target))
-    appendFileSync(join(disk, 'root/log'), randomBytes(writtenBytes))
+    appendFileSync(logOf(disk), randomBytes(writtenBytes))
     await run('btrfs', ['subvolume', 'snapshot', '-r', disk, join(source, 'second')])
     const downMs = await timed(() => ssh.send(['-p', join(source, 'first'), join(source, 'second')], target))
     return { totalMs: totalMs + downMs, downMs }

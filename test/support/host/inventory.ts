@@ -303,10 +303,15 @@ export function readGuestLimits(name: string): GuestGroupLimits {
 
 /** Returns `name → pid:startTime` of each running container's first process, which is the child of its monitor. */
 export function readInits({ stateDir }: Instance): Map<string, string> {
+  return readInitsBelow(join(stateDir, 'lxc'))
+}
+
+/** Like `readInits`. @param lxcPath directory of the containers, which is part of the titles of their monitors */
+export function readInitsBelow(lxcPath: string): Map<string, string> {
   const inits = new Map<string, string>()
   for (const { pid, command: line } of processes()) {
     const [, path, name] = /^\[lxc monitor\] (\S+) (\S+)$/.exec(line) ?? []
-    if (path !== join(stateDir, 'lxc') || !name) continue
+    if (path !== lxcPath || !name) continue
     const child = readChildren(pid)[0]
     const found = child ? processes().find((p) => p.pid === Number(child)) : undefined
     if (found) inits.set(name, `${found.pid}:${found.startTime}`)
