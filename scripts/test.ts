@@ -88,7 +88,7 @@ function listChains(chains: readonly Chain[], lanes: Lanes): void {
 
 function sweep(): void {
   if (process.getuid?.() !== 0) return
-  if (isOtherRunActive()) note('another test run is active: leftovers are not removed')
+  if (isOtherRunActive()) note('another test run or a benchmark is active: leftovers are not removed')
   else removeLeftovers()
 }
 

@@ -10,10 +10,10 @@ import { join } from 'node:path'
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
 const below = (prefix: string): string => `/(tmp|var/tmp|run|var/lib|dev/shm)/${prefix}`
 
-/** True if another test run is active. Its files and processes must not be removed. */
+/** True if another test run or a benchmark is active. Its files and processes must not be removed. */
 export function isOtherRunActive(): boolean {
-  const mocha = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)/
-  return readProcesses().some(({ command }) => mocha.test(command))
+  const active = /node_modules\/(\.bin\/mocha|mocha\/(bin|lib\/cli)\/)|tsx test\/bench\/main\.ts/
+  return readProcesses().some(({ command }) => active.test(command))
 }
 
 export interface LeftoverNames {
