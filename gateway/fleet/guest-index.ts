@@ -103,7 +103,6 @@ export class GuestIndex {
 
   /** Marks a host as online or offline, which changes the shown status of all its guests. */
   setOnline(host: HostState, online: boolean): void {
-    if (!online) host.confirmation = undefined
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
     this.touch(host)
   }

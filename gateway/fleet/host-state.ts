@@ -38,7 +38,7 @@ export class HostState {
   /** The latest reason why this gateway rejected data of the agent. */
   refused = ''
   online = false
-  /** Content of the last confirmation of owners since the host came online. See `OwnerConfirmations`. */
+  /** Content of the last confirmation of owners on the present connection. See `OwnerConfirmations`. */
   confirmation: { readonly hasOtherHosts: boolean } | undefined
   lastSeenMs = 0
   description: HostDescription | undefined

@@ -224,6 +224,7 @@ export class HostWatcher {
     this.#lastProblem = ''
     this.#settled = true
     host.lastSeenMs = Date.now()
+    host.confirmation = undefined // the host may have booted, even if it was never shown as offline
     if (!host.online) log.info({ host: host.record.id, name: host.record.name }, 'a host is online')
     view.setOnline(host, true)
     view.hostChanged.notify(host.record.id)

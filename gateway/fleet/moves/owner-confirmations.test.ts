@@ -6,7 +6,7 @@ describe('the confirmation of owners to a host that connects', () => {
   it('contains guests that other hosts own, except those moving away, and whether the fleet has other hosts', async () => {
     const confirmed: unknown[] = []
     const host = {
-      record: { id: 'a' },
+      record: { id: 'a', serials: ['1'] },
       online: true,
       confirmation: undefined,
       description: { features: ['confirm-owners'] },
@@ -19,9 +19,9 @@ describe('the confirmation of owners to a host that connects', () => {
       ]),
     }
     const confirmOwners = async (request: unknown) => void confirmed.push(request)
-    let total = 1
+    const hosts: unknown[] = [host, { record: { id: 'b', serials: [] }, online: false, conflicts: new Map() }]
     const options = {
-      view: { states: () => [host], countHosts: () => ({ total }) },
+      view: { states: () => hosts },
       watched: { agent: () => ({ moves: { confirmOwners } }) },
       owners: { check: async () => undefined },
       moves: {
@@ -39,11 +39,11 @@ describe('the confirmation of owners to a host that connects', () => {
       { uuid: 'restored-elsewhere', generation: 1 },
       { uuid: 'moving-here', generation: 3 },
     ]
-    expect(confirmed).to.deep.equal([{ others, hasOtherHosts: false }])
+    expect(confirmed, 'the second host has never joined').to.deep.equal([{ others, hasOtherHosts: false }])
     confirmations.work()
     await confirmations.settled()
     expect(confirmed, 'nothing has changed').to.have.length(1)
-    total = 2
+    hosts.push({ record: { id: 'c', serials: ['2'] }, online: false, conflicts: new Map() })
     confirmations.work()
     await confirmations.settled()
     expect(confirmed, 'the fleet has a second host').to.deep.equal([

@@ -24,15 +24,19 @@ export interface OwnerConfirmationsOptions {
  */
 export class OwnerConfirmations {
   readonly #running = new KeyedSingleFlight<string>()
+  /** Hosts whose last confirmation has failed. Their failure is logged once. */
+  readonly #failing = new Set<string>()
 
   constructor(private readonly options: OwnerConfirmationsOptions) {}
 
   /** Begins confirmations for the online hosts that need one. The next call repeats failed confirmations. */
   work(): void {
     this.#hideFormer()
-    for (const host of this.options.view.states())
-      if (host.online && this.#isOutdated(host) && host.description?.features.includes('confirm-owners'))
-        void this.#running.run(host.record.id, () => this.#confirm(host))
+    const hosts = [...this.options.view.states()]
+    const hasOtherHosts = hosts.filter(({ record }) => record.serials.length > 0).length > 1
+    for (const host of hosts)
+      if (needsConfirmation(host, hasOtherHosts))
+        void this.#running.run(host.record.id, () => this.#confirm(host, hasOtherHosts))
   }
 
   /**
@@ -51,19 +55,11 @@ export class OwnerConfirmations {
       }
   }
 
-  #isOutdated({ confirmation }: HostState): boolean {
-    return confirmation?.hasOtherHosts !== this.#hasOtherHosts
-  }
-
-  get #hasOtherHosts(): boolean {
-    return this.options.view.countHosts().total > 1
-  }
-
   async settled(): Promise<void> {
     await Promise.all(this.#running.keys.map((id) => this.#running.settled(id)))
   }
 
-  async #confirm(host: HostState): Promise<void> {
+  async #confirm(host: HostState, hasOtherHosts: boolean): Promise<void> {
     const { watched, owners, moves: store, log } = this.options
     try {
       const reported = [...host.guests.values(), ...host.conflicts.values()].map(({ guest }) => guest)
@@ -72,13 +68,24 @@ export class OwnerConfirmations {
       const others = [...host.outdated]
         .filter(([uuid]) => !isMovingAway(moves, uuid, host.record.id))
         .map(([uuid, generation]) => ({ uuid, generation }))
-      const hasOtherHosts = this.#hasOtherHosts
       await watched.agent(host.record.id).moves.confirmOwners({ others, hasOtherHosts })
       if (host.online) host.confirmation = { hasOtherHosts }
+      this.#failing.delete(host.record.id)
     } catch (error) {
-      log.debug({ host: host.record.id, reason: describeError(error) }, 'could not confirm the owners of guests')
+      if (!this.#failing.has(host.record.id))
+        log.warn({ host: host.record.id, reason: describeError(error) }, unconfirmed)
+      this.#failing.add(host.record.id)
     }
   }
+}
+
+const unconfirmed =
+  'could not tell a host which of its guests belong to other hosts; after a boot it starts none before'
+
+/** True if the host lacks a confirmation of owners on its present connection, or the fleet has changed since. */
+function needsConfirmation({ online, confirmation, description }: HostState, hasOtherHosts: boolean): boolean {
+  const isOutdated = confirmation?.hasOtherHosts !== hasOtherHosts
+  return online && isOutdated && description?.features.includes('confirm-owners') === true
 }
 
 /** Compares a guest's host with its stored owner. This can change the view, so the guest is then stored again. */
