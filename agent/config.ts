@@ -140,9 +140,10 @@ export const AgentConfigSchema = Type.Object(
     /** Seconds between two full comparisons of the host with the journal. */
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
     /**
-     * Seconds for which guests are not started after a boot of the host. The wait ends early when a gateway has checked
-     * which guests belong to other hosts. 0: guests are started at once. `auto`: without a limit if the fleet has other
-     * hosts, otherwise 60.
+     * Longest wait in seconds after a boot of the host until a gateway has checked which guests belong to other hosts.
+     * Guests are not started before. They may have been restored on other hosts while this host was down. After this
+     * time, all guests are started. 0: guests are started at once. `auto`: without a limit if the fleet has other hosts,
+     * otherwise 60.
      */
     owner_check_seconds: Type.Union([Type.Literal('auto'), Type.Integer({ minimum: 0, maximum: 86400 })], {
       default: 'auto',

@@ -33,7 +33,7 @@ to correct the URL: berth login URL --name ${context}; to see all contexts: bert
 
 const addressHints: Readonly<Record<Exclude<AddressSource, object>, string>> = {
   BERTH_URL: 'the URL is that of BERTH_URL: check that the gateway runs, or correct the variable',
-  login: 'the URL is that of the command: check it, and that the gateway runs',
+  login: 'check the URL in the command, and that the gateway is running',
   machine: 'this is the gateway of this machine: check it with: systemctl status berth-gateway',
   default: 'BERTH_KEY is set, but neither BERTH_URL nor a context: set BERTH_URL to the URL of the gateway',
 }

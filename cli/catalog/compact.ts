@@ -99,7 +99,10 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
 const withWording = (argument: Argument, context: WordingContext): Argument =>
   argument.text === undefined ? argument : { ...argument, text: wordingOf(argument.text, context) }
 
-/** Returns keys and example of an object. The texts can name other keys, which are not replaced by names of flags. */
+/**
+ * Returns the keys and the example of a flag whose value is an object. Field names in the texts of keys are not
+ * converted to flags, because they can be other keys.
+ */
 function objectParts(flag: Flag, body: unknown, context: WordingContext): Pick<Flag, 'keys' | 'example'> {
   if (flag.keys === undefined) return {}
   const keys = flag.keys.map((key) => ({ ...key, text: wordingOf(key.text, { ...context, flags: [] }) }))

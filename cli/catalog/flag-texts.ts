@@ -9,7 +9,10 @@ export function flagText(flag: Flag, context: WordingContext): string {
   return switchText(flag, flag.names === undefined ? text : namedText(text, flag.isList ?? false))
 }
 
-/** Replaces the values of a switch by its flags, as in "`--start`: start the guest". Omits the only flag at the start. */
+/**
+ * Replaces `true` and `false` in the text of a switch by `--name` and `--no-name`. If the text describes only `--name`,
+ * omits the prefix.
+ */
 function switchText({ name, type }: Flag, text: string): string {
   if (type !== 'switch') return text
   const [on, off] = [`\`--${name}\``, `\`--no-${name}\``]

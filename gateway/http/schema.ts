@@ -35,7 +35,8 @@ export const ErrorSchema = Type.Object(
         ),
         values: Type.Optional(
           Type.Record(Type.String(), Type.Union([Type.String(), Type.Number()]), {
-            description: 'Limits of the rule and amounts, by name, such as `min` and `max` of the rule `range`.',
+            description:
+              'Values that belong to the rule, by name: its limits, such as `min` and `max` of the rule `range`, or amounts, such as `requested` and `free`.',
           }),
         ),
         task_id: Type.Optional(

@@ -153,13 +153,13 @@ describe('guests in the panel', () => {
     await eventually(async () => expect(await page.locator('[data-curl]').innerText()).to.include('"start": false'))
     expect(await page.locator('[data-curl]').innerText()).not.to.include('my-password-7')
     await page.getByRole('button', { name: 'Create', exact: true }).click()
-    await page.getByRole('heading', { name: 'quiet is created', exact: true }).waitFor()
+    await page.getByRole('heading', { name: 'quiet has been created', exact: true }).waitFor()
     const { data: guest } = (await lab.gateway.request('GET', '/containers/quiet')).body
     expect(guest.status).to.equal('stopped')
     await lab.show(page, '/containers') // the same address would keep the result in place of the form
   })
 
-  it('that break a rule or fit on no host cause sentences with limits and amounts, in both languages', async () => {
+  it('have a form that explains in both languages which rule a field violates and how much room the best host has', async () => {
     const chinese = await lab.logIn({ language: 'zh' })
     for (const [on, rule, hint, amounts] of [
       [

@@ -80,8 +80,8 @@ describe('the command line after an error', () => {
         [['events'], settings, ofContext],
         [['api', 'GET', '/hosts'], { ...settings, BERTH_KEY: 'k' }, ofContext],
         [['logout'], { BERTH_CONFIG: path }, ofContext],
-        [['login', url, '--key-file', keyFile], settings, 'the URL is that of the command: '],
-        [['login', url, '--no-browser'], settings, 'the URL is that of the command: '],
+        [['login', url, '--key-file', keyFile], settings, 'check the URL in the command, '],
+        [['login', url, '--no-browser'], settings, 'check the URL in the command, '],
       ] as const) {
         const { code, err } = await berth(args, env)
         const [message, text] = [err.slice(0, err.indexOf('\n') + 1), err.slice(err.indexOf('\n') + 1)]

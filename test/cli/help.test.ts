@@ -135,7 +135,7 @@ describe('the help of the command line', () => {
     expect(summarizedOperations.filter((id) => !ids.includes(id))).to.deep.equal([])
   })
 
-  it('differs for all commands that it lists', () => {
+  it('describes no two commands of a noun with the same text', () => {
     const program = programFor([...nouns])
     const help = new BerthHelp()
     for (const noun of program.commands) {

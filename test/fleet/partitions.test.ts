@@ -23,7 +23,8 @@ describe('hosts that fail, whose guests are restored elsewhere, and that return'
       await trial.run({ host: 0, targetRestarts: absence.isolatedBoots === 2, ...absence })
       expect(trial.violations).to.deep.equal([])
     })
-  it('have had guests that were restored', () => expect(trial.restored).to.be.above(0))
+  it('have had at least one guest restored elsewhere, so that the tests prove something', () =>
+    expect(trial.restored).to.be.above(0))
 })
 
 describe('a host that boots so fast that it is never shown as offline', () => {

@@ -152,7 +152,7 @@ function listKept({ store }: BackupContext, uuid: string): string[] {
   return store.get(uuid).snapshots.flatMap(({ id, state }) => (state === 'ready' ? [id] : []))
 }
 
-/** Returns the snapshots of the guest's warm standby, oldest first. Its host has the newest one. */
+/** Returns the snapshots of the guest's warm standby, oldest first. The host of the standby has the newest of them. */
 async function listStandby({ store, volumes }: BackupContext, uuid: string): Promise<string[]> {
   const { standby } = store.get(uuid)
   return standby ? sortStandbySnapshots(await volumes.listSnapshots(uuid), standby.standbyId) : []

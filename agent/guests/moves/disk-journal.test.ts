@@ -44,7 +44,7 @@ describe('a move to the host of the guest’s standby', () => {
   })
   afterEach(() => changes.db.close())
 
-  it('keeps the copy, offers it as the base of differences, and lets the other host not replace it', async () => {
+  it('keeps the copy, offers it as the base of increments, and refuses to let the other host replace it', async () => {
     const listComplete = async (_uuid: string, confirmed: ReadonlySet<string>) => {
       for (const id of present) if (!confirmed.has(id)) present.delete(id)
       return [...present]

@@ -8,7 +8,7 @@ import type { SecurityDeps } from './alerts.js'
 
 const AutoShutdownSchema = Type.Boolean({
   description:
-    '`true`: if the abuse behind a critical alert continues after a grace period (by default one minute), the container loses its network and is stopped. Not for `mining` and `proxy`.',
+    '`true`: a container is stopped and loses its network if the abuse behind a critical alert continues after a grace period (by default one minute). Alerts for `mining` and `proxy` never stop a container.',
 })
 
 const SettingsSchema = Type.Object(

@@ -204,7 +204,7 @@ export const guests = {
   'create.passwordText': 'You choose the password of root.',
   'create.passwordHint': '8 to 64 letters, digits and punctuation marks, with at least one letter and one digit.',
   'create.starts': 'Start after the creation',
-  'create.isCreated': '{{name}} is created',
+  'create.isCreated': '{{name}} has been created',
   'create.userDataHint': 'Runs at the first boot. It begins with #!/bin/sh, #cloud-config or #include, for example.',
   'create.several': 'Creating {{count}} guests',
   'create.copyLogins': 'Copy all logins',

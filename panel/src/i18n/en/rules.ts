@@ -32,7 +32,7 @@ export const rules = {
   'error.rule.placement_name':
     'Use up to 63 lower-case letters, digits, “-”, “_” and “.”, beginning and ending with a letter or digit.',
   'error.rule.host_label':
-    'Use words or key=value, each part of at most 63 lower-case letters, digits, “-”, “_” and “.”.',
+    'Use labels such as ssd or disk=nvme. Each part has at most 63 lower-case letters, digits, “-”, “_” and “.”.',
   'error.rule.note': 'Use at most 1000 printable characters.',
   'error.rule.image_name': 'Use one line of 1 to 100 printable characters.',
   'error.rule.image_word': 'Use 1 to 64 letters, digits, “.”, “_”, “+” and “-”, beginning with a letter or digit.',

@@ -30,7 +30,7 @@ export const rules: Readonly<Record<keyof typeof english, string>> = {
   'error.rule.suspension_text': '请输入一行，最多 500 个可打印字符。',
   'error.rule.tag': '每个标签使用 1 到 32 个小写字母、数字、“-”、“_”、“.”和“:”。',
   'error.rule.placement_name': '请使用最多 63 个小写字母、数字、“-”、“_”和“.”，以字母或数字开头和结尾。',
-  'error.rule.host_label': '请使用单词或 key=value，每部分最多 63 个小写字母、数字、“-”、“_”和“.”。',
+  'error.rule.host_label': '请使用 ssd 或 disk=nvme 这样的标签，每部分最多 63 个小写字母、数字、“-”、“_”和“.”。',
   'error.rule.note': '最多使用 1000 个可打印字符。',
   'error.rule.image_name': '请输入一行，1 到 100 个可打印字符。',
   'error.rule.image_word': '请使用 1 到 64 个字母、数字、“.”、“_”、“+”和“-”，以字母或数字开头。',
