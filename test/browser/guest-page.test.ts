@@ -52,7 +52,7 @@ describe('the page of a guest in the panel', () => {
     await disk.fill('50')
     await page.locator('form').filter({ has: disk }).getByRole('button', { name: 'Save', exact: true }).click()
     await waitFor(async () => (await rowOf(guest))['disk_gb'] === 50, { what: 'saved' })
-    expect(await asks(), 'nothing is left to save').to.equal(false)
+    await waitFor(async () => !(await asks()), { what: 'nothing is left to save' })
     await page.getByRole('navigation').getByRole('link', { name: 'Hosts', exact: true }).click()
     await page.getByRole('heading', { name: 'Hosts', level: 1, exact: true }).waitFor()
   })

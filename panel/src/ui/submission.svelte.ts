@@ -1,8 +1,12 @@
 import { asFailure, type ApiFailure } from '../api/failure.ts'
+import { notifyFailure } from './notify.ts'
 import { Draft } from './unsaved.ts'
 import { failureText, fieldFailureText } from '../i18n/failure-text.ts'
 
-/** Sends a form. Stores whether the request is in progress, and why the last request was refused. */
+/**
+ * Sends a form. Stores whether the request is in progress, and why the last request was refused. Create it during the
+ * initialization of the component with the form.
+ */
 export class Submission {
   busy = $state(false)
   /** Message for the user. Empty: there is no problem. */
@@ -13,6 +17,12 @@ export class Submission {
   readonly draft = new Draft()
   /** Field of the request that was refused, as the API spells it. Empty: the problem is of no single field. */
   field = $state('')
+  /** True after the component was removed from the page. */
+  #isGone = false
+
+  constructor() {
+    $effect(() => () => (this.#isGone = true))
+  }
 
   /** @param event submission of the form, or the click on a button */
   async run(event: Event, work: () => Promise<void>): Promise<void> {
@@ -22,15 +32,14 @@ export class Submission {
 
   /** @param work sends the request and handles the response @returns true if it succeeded */
   async attempt(work: () => Promise<unknown>): Promise<boolean> {
-    const { isChanged } = this.draft
-    this.draft.saved()
+    const { revision } = this.draft
     this.busy = true
     this.problem = this.field = this.#fieldProblem = ''
     try {
       await work()
+      this.draft.saved(revision)
       return true
     } catch (thrown) {
-      if (isChanged) this.draft.touch()
       this.#refuse(asFailure(thrown))
       return false
     } finally {
@@ -42,6 +51,7 @@ export class Submission {
     this.field = failure.about.field ?? ''
     this.problem = failureText(failure)
     this.#fieldProblem = fieldFailureText(failure)
+    if (this.#isGone) notifyFailure(failure)
   }
 
   /** @returns the problem to show at this field, or `''` */

@@ -13,6 +13,12 @@ export function forgetUnsaved(): void {
 /** Knows whether a form has unsaved values. */
 export class Draft {
   #form: Element | undefined
+  #revision = 0
+
+  /** Increases with each change of the form. */
+  get revision(): number {
+    return this.#revision
+  }
 
   /** Attachment of the form. Each input of the user in the form is unsaved until `saved` is called. */
   readonly track = (form: Element): (() => void) => {
@@ -22,19 +28,18 @@ export class Draft {
     return () => {
       form.removeEventListener('input', touch)
       changedForms.delete(form)
+      if (this.#form === form) this.#form = undefined
     }
   }
 
   /** Marks the form as changed, after a change without an `input` event, such as a new row. */
   touch(): void {
+    this.#revision++
     if (this.#form) changedForms.add(this.#form)
   }
 
-  saved(): void {
-    if (this.#form) changedForms.delete(this.#form)
-  }
-
-  get isChanged(): boolean {
-    return this.#form !== undefined && changedForms.has(this.#form)
+  /** Marks the form as saved. @param revision the revision that was saved. Later changes remain unsaved. */
+  saved(revision = this.#revision): void {
+    if (this.#form && revision === this.#revision) changedForms.delete(this.#form)
   }
 }

@@ -1,0 +1,44 @@
+import { expect } from 'chai'
+import { Draft, forgetUnsaved, hasUnsaved } from './unsaved.ts'
+
+/** A form whose inputs are tracked. */
+function setUp() {
+  const form = new EventTarget() as Element
+  const draft = new Draft()
+  const remove = draft.track(form)
+  return { draft, remove, type: () => form.dispatchEvent(new Event('input')) }
+}
+
+describe('the unsaved values of a form', () => {
+  afterEach(() => forgetUnsaved())
+
+  it('remain unsaved until the request has succeeded', () => {
+    const { draft, type } = setUp()
+    expect(hasUnsaved()).to.equal(false)
+    type()
+    const { revision } = draft
+    expect(hasUnsaved()).to.equal(true)
+    draft.saved(revision)
+    expect(hasUnsaved()).to.equal(false)
+  })
+
+  it('remain unsaved if the user types during the request', () => {
+    const { draft, type } = setUp()
+    type()
+    const { revision } = draft
+    type()
+    draft.saved(revision)
+    expect(hasUnsaved()).to.equal(true)
+    draft.saved()
+    expect(hasUnsaved()).to.equal(false)
+  })
+
+  it('no longer count after the form was removed, not even if it is changed later', () => {
+    const { draft, remove, type } = setUp()
+    type()
+    remove()
+    expect(hasUnsaved()).to.equal(false)
+    draft.touch()
+    expect(hasUnsaved()).to.equal(false)
+  })
+})
