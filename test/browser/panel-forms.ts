@@ -251,6 +251,11 @@ export const forms: readonly Form[] = [
     operation: 'POST /containers/{id}/backups/schedule',
     page: '/containers/{guest}/backups',
     submit: 'Save',
-    values: { 'schedule-enabled': true, 'schedule-hours': '12', 'schedule-time': '04:30', 'schedule-keep': '5' },
+    values: {
+      'backups-schedule-enabled': true,
+      'backups-schedule-hours': '12',
+      'backups-schedule-time': '04:30',
+      'backups-schedule-keep': '5',
+    },
   },
 ]
