@@ -1,5 +1,6 @@
 export const errors = {
   'error.network': 'The gateway is not responding.',
+  'error.unreadable_answer': 'The answer could not be read. A proxy may have replaced the answer of the gateway.',
   'error.request': 'Request {{id}}',
   'error.wait': 'Too many attempts. Try again in {{seconds}} s.',
   'error.acme_refused': 'The certificate authority rejected the request.',

@@ -104,6 +104,8 @@ export const settings = {
   'logs.logins': 'Logins',
   'logs.user': 'User',
   'logs.export': 'Export JSON',
+  'logs.shortened':
+    'The file contains only the newest {{count}} of {{total}} entries. Limit the times to export older ones.',
   'logs.result': 'Result',
   'logs.anyResult': 'All results',
   'logs.anyAction': 'All actions',

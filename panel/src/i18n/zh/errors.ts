@@ -2,6 +2,7 @@ import type { errors as english } from '../en/errors.ts'
 
 export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.network': '网关没有响应。',
+  'error.unreadable_answer': '无法读取响应，网关的响应可能已被代理替换。',
   'error.request': '请求编号 {{id}}',
   'error.wait': '尝试次数过多，请在 {{seconds}} 秒后重试。',
   'error.acme_refused': '证书机构拒绝了请求。',

@@ -105,6 +105,7 @@ export const settings: Readonly<Record<keyof typeof english, string>> = {
   'logs.logins': '登录日志',
   'logs.user': '用户',
   'logs.export': '导出',
+  'logs.shortened': '文件仅包含最新的 {{count}} 条日志（共 {{total}} 条）。如需导出更早的日志，请限定时间范围。',
   'logs.result': '结果',
   'logs.anyResult': '全部结果',
   'logs.anyAction': '全部操作',
