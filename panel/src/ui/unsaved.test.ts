@@ -41,4 +41,16 @@ describe('the unsaved values of a form', () => {
     draft.touch()
     expect(hasUnsaved()).to.equal(false)
   })
+
+  it('are only those that the form reports, if the form knows when its values differ', () => {
+    const form = new EventTarget() as Element
+    const draft = new Draft()
+    const release = draft.hold(form)
+    form.dispatchEvent(new Event('input'))
+    expect(hasUnsaved()).to.equal(false)
+    draft.touch()
+    expect(hasUnsaved()).to.equal(true)
+    release()
+    expect(hasUnsaved()).to.equal(false)
+  })
 })

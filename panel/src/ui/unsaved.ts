@@ -23,10 +23,18 @@ export class Draft {
   /** Attachment of the form. Each input of the user in the form is unsaved until `saved` is called. */
   readonly track = (form: Element): (() => void) => {
     const touch = (): void => this.touch()
-    this.#form = form
+    const release = this.hold(form)
     form.addEventListener('input', touch)
     return () => {
       form.removeEventListener('input', touch)
+      release()
+    }
+  }
+
+  /** Attachment of a form that calls `touch` and `saved` itself, because it knows when its values differ. */
+  readonly hold = (form: Element): (() => void) => {
+    this.#form = form
+    return () => {
       changedForms.delete(form)
       if (this.#form === form) this.#form = undefined
     }
