@@ -2,6 +2,7 @@ import { api, ask, send, setCallerHooks } from '../api/client.ts'
 import type { Session } from '../api/types.ts'
 import { asFailure } from '../api/failure.ts'
 import { serverTime } from '../ui/server-time.svelte.ts'
+import { forgetUnsaved } from '../ui/unsaved.ts'
 
 /** A question to the user. The requests that need the answer wait for it. */
 interface Pending {
@@ -67,6 +68,7 @@ class CurrentSession {
 
   async logOut(): Promise<void> {
     await send(() => api.POST('/logout'))
+    forgetUnsaved()
     location.assign('/login')
   }
 

@@ -25,7 +25,10 @@ class LeaveGuard {
     }
   }
 
-  /** Runs an action that loses unsaved values, after a question if there are any. */
+  /**
+   * Runs an action that loses unsaved values, after a question if there are any. The action calls `forgetUnsaved` when it
+   * can no longer fail.
+   */
   run(action: () => void): void {
     if (hasUnsaved()) this.pending = action
     else action()
@@ -34,7 +37,6 @@ class LeaveGuard {
   leave(): void {
     const action = this.pending
     this.pending = undefined
-    forgetUnsaved()
     action?.()
   }
 
@@ -50,13 +52,18 @@ class LeaveGuard {
   readonly #onHash = (): void => {
     const wanted = this.#wanted
     this.#wanted = ''
-    if (wanted !== '') this.pending = () => location.assign(wanted)
+    if (wanted !== '') this.pending = () => leaveFor(wanted)
     this.#shown = location.href
   }
 
   readonly #onUnload = (event: BeforeUnloadEvent): void => {
     if (hasUnsaved()) event.preventDefault()
   }
+}
+
+function leaveFor(url: string): void {
+  forgetUnsaved()
+  location.assign(url)
 }
 
 export const leaveGuard = new LeaveGuard()
