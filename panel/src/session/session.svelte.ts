@@ -3,6 +3,7 @@ import type { Session } from '../api/types.ts'
 import { asFailure } from '../api/failure.ts'
 import { serverTime } from '../ui/server-time.svelte.ts'
 import { forgetUnsaved } from '../ui/unsaved.ts'
+import { isSameAccount } from './same-account.ts'
 
 /** A question to the user. The requests that need the answer wait for it. */
 interface Pending {
@@ -51,9 +52,18 @@ class CurrentSession {
     this.data = data
   }
 
-  /** Continues the requests that wait for a login. Call it after the login. */
+  /**
+   * Continues the requests that wait for a login. If another account has logged in over an open page, reloads the page
+   * without them. Call it after the login.
+   */
   async begin(): Promise<void> {
+    const before = this.hasEnded ? this.data : undefined
     await this.refresh()
+    if (before && this.data && !isSameAccount(before, this.data)) {
+      forgetUnsaved()
+      location.reload()
+      return
+    }
     this.hasEnded = false
     this.#login?.answer(true)
     this.#login = undefined

@@ -6,7 +6,7 @@ export const session = {
   'login.password': 'Password',
   'login.keep': 'Stay logged in on this device',
   'login.again': 'Log in again',
-  'login.againText': 'Your session has ended. Your input is kept.',
+  'login.againText': 'Your session has ended. Your input is kept if you log in with the same account.',
   'login.code': 'Code',
   'login.codeText': 'Type the six digits that your authenticator app shows.',
   'login.recovery': 'Recovery code',

@@ -8,7 +8,7 @@ export const session: Readonly<Record<keyof typeof english, string>> = {
   'login.password': '密码',
   'login.keep': '在此设备上保持登录',
   'login.again': '请重新登录',
-  'login.againText': '会话已结束，您填写的内容仍然保留。',
+  'login.againText': '会话已结束。使用同一账号登录时，您填写的内容仍然保留。',
   'login.code': '验证码',
   'login.codeText': '请输入身份验证器应用显示的六位数字。',
   'login.recovery': '恢复码',
