@@ -59,8 +59,8 @@ export class StartGate {
 }
 
 /**
- * Returns a gate that waits if a gateway has checked the owners in an earlier boot, but not in the present one. A
- * restart of the agent does not open the gate.
+ * Returns a gate that waits if no gateway has checked the owners in the present boot. In the first boot of a new host it
+ * does not wait. A restart of the agent does not open the gate.
  * @param bootId id of the present boot, from the kernel
  * @param seconds time to wait for a gateway. `auto`: without a limit if the fleet has other hosts, otherwise 60 s
  */
@@ -70,6 +70,7 @@ export function openStartGate(db: Database, bootId: string, seconds: number | 'a
     putIfChanged(db, comparedInBoot, bootId)
     if (hasOtherHosts !== undefined) putIfChanged(db, otherHosts, String(hasOtherHosts))
   }
+  if (before === undefined) record()
   if (before === undefined || before === bootId) return new StartGate(0, record)
   return new StartGate((seconds === 'auto' ? usualSeconds(db) : seconds) * 1000, record)
 }
