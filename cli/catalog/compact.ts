@@ -3,6 +3,7 @@ import { exampleOf, exampleValue } from './examples.js'
 import { flagText } from './flag-texts.js'
 import { flagOf, type Schema } from './flags.js'
 import { globalFlagsOf } from './global-flags.js'
+import { hostText } from './host-commands.js'
 import { keysOf } from './object-keys.js'
 import { commandOf, type AnswerForm, type Argument, type Flag, type Operation } from './operation.js'
 import { collectionsOf, planName } from './plan-names.js'
@@ -79,6 +80,7 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
   const flags = flagsOf(documented, body, document)
   const context = { commands, flags }
   const answer = answerOf(documented)
+  const command = commands.get(`${method} ${path}`)!
   return {
     method,
     path,
@@ -86,7 +88,11 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
     arguments: [...pathArguments(path), ...main].map((argument) => withWording(argument, context)),
     flags: flags
       .filter(({ field, place }) => place !== 'body' || !main.some((argument) => argument.field === field))
-      .map((flag) => ({ ...flag, text: flagText(flag, context), ...objectParts(flag, content?.example, context) })),
+      .map((flag) => ({
+        ...flag,
+        text: hostText(command, flagText(flag, context)),
+        ...objectParts(flag, content?.example, context),
+      })),
     hasBody: content !== undefined,
     ...(upload && { upload }),
     answer,

@@ -1,17 +1,9 @@
+import { hostCommands } from '../catalog/host-commands.js'
 import { commandOf, type Operation } from '../catalog/operation.js'
 import { RefusedError } from '../../client/index.js'
 import { usageError } from '../errors.js'
 import type { PlannedRequest } from '../input/plan-request.js'
 import type { Names } from './names.js'
-
-/** Commands that change one host or test it, and for which the API takes its first host if none is named. */
-export const hostCommands: ReadonlySet<string> = new Set([
-  'routing scan-ipv4',
-  'routing update',
-  'security check',
-  'security update-settings',
-  'swap change',
-])
 
 /** @throws {CliError} `usage` if the command changes one of several hosts, and none is named */
 export async function requireHost(operation: Operation, { query }: PlannedRequest, names: Names): Promise<void> {

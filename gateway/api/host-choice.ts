@@ -2,15 +2,19 @@ import { Type } from 'typebox'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import type { FleetView, HostView } from '../fleet/contract.js'
 
-export const HostQuerySchema = Type.Object({
-  host_id: Type.Optional(
-    Type.String({
-      maxLength: 64,
-      description:
-        'Id of the host. Default: the first host of the fleet. The answer contains the id of the host that was used.',
-    }),
-  ),
-})
+const hostQuery = (description: string) =>
+  Type.Object({ host_id: Type.Optional(Type.String({ maxLength: 64, description })) })
+
+/** For routes that use `chooseHost`. */
+export const HostQuerySchema = hostQuery(
+  'Id of the host. Default: the first host of the fleet that is online. The answer contains the id of the host that was used.',
+)
+
+/** For routes that use all hosts by default. */
+export const AllHostsQuerySchema = hostQuery('Id of the host. Default: all hosts.')
+export const OnlineHostsQuerySchema = hostQuery(
+  'Id of the host. Default: the host of the named container, or else all hosts that are online.',
+)
 
 /**
  * Returns the named host. If none is named, returns the first online host, or else the first host.

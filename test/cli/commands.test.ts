@@ -2,10 +2,10 @@ import { expect } from 'chai'
 import { compactOperations, type ApiDocument } from '../../cli/catalog/compact.js'
 import { describeNouns } from '../../cli/catalog/nouns.js'
 import type { Schema } from '../../cli/catalog/flags.js'
+import { hostCommands } from '../../cli/catalog/host-commands.js'
 import { commandOf } from '../../cli/catalog/operation.js'
 import { objectExample } from '../../cli/input/object-examples.js'
 import { fullSchema } from '../../cli/mcp/plan-schema.js'
-import { hostCommands } from '../../cli/names/required-host.js'
 import { eventKinds as knownKinds } from '../../cli/commands/events.js'
 import { createProgram } from '../../cli/program.js'
 import type { Surroundings } from '../../cli/surroundings.js'
@@ -72,11 +72,20 @@ describe('the commands of the command line', () => {
   })
 
   it('require a host if they change the first host by default', () => {
-    const changing = operations.filter(({ method, flags }) => {
-      const host = flags.find(({ field }) => field === 'host_id')
-      return method !== 'GET' && /^Name, id or UUID of the host\. Default: the first host/.test(host?.text ?? '')
+    const changing = operations.filter(({ method, path }) => {
+      const { parameters = [] } = document.paths[path]![method.toLowerCase()]!
+      const text = parameters.find(({ name }) => name === 'host_id')?.schema.description
+      return method !== 'GET' && text?.startsWith('Id of the host. Default: the first host')
     })
     expect(changing.map(commandOf)).to.have.members([...hostCommands])
+    const texts = changing.map(({ flags }) => flags.find(({ field }) => field === 'host_id')!.text)
+    for (const text of texts)
+      expect(text).to.include('Required if the fleet has several hosts.').and.not.include('Default')
+  })
+
+  it('say that a check for abuse includes all hosts by default', () => {
+    const check = operations.find((operation) => commandOf(operation) === 'security check')!
+    expect(check.flags.find(({ field }) => field === 'host_id')!.text).to.include('or else all hosts that are online')
   })
 
   it('know all kinds of events', () => expect(knownKinds).to.have.members(eventKinds))

@@ -138,6 +138,13 @@ describe('the command line with two hosts', () => {
     expect(code, reason).to.equal(0)
   })
 
+  it('checks the guests of all hosts for abuse if no host is named', async () => {
+    const { code, out, err } = await berth('security', 'check', '-o', 'json')
+    expect(code, err).to.equal(0)
+    const all = [...gateway.fleet.view.guests()].filter(({ guest }) => guest.status === 'running')
+    expect(out).to.contain(`${all.length} containers checked`)
+  })
+
   it('explains why a port cannot be reached', async () => {
     await addGuest('web3')
     const { probe } = gateway.fleet.agentOf('host-a').host

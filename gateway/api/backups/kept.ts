@@ -32,7 +32,7 @@ const ContainerQuerySchema = Type.Object({
   host_id: Type.Optional(
     Type.String({
       maxLength: 64,
-      description: 'Id of the host that connects to the target. Default: the first host of the fleet.',
+      description: 'Id of the host that connects to the target. Default: the first host of the fleet that is online.',
     }),
   ),
 })

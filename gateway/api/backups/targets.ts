@@ -31,7 +31,7 @@ const CheckBodySchema = Type.Object(
     host_id: Type.Optional(
       Type.String({
         maxLength: 64,
-        description: 'Id of the host that tests the target. Default: the first host of the fleet.',
+        description: 'Id of the host that tests the target. Default: the first host of the fleet that is online.',
       }),
     ),
   },

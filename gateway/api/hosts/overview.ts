@@ -4,7 +4,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Principal } from '../../access/principal.js'
 import type { FleetView, HostView } from '../../fleet/contract.js'
-import { HostQuerySchema, chooseHost, getNamedHost } from '../host-choice.js'
+import { AllHostsQuerySchema, HostQuerySchema, chooseHost, getNamedHost } from '../host-choice.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { kvmFields, kvmRow } from './kvm.js'
@@ -66,7 +66,7 @@ export function overviewRoutes({ view, time }: { view: FleetView; time: TimeForm
       bound: 'own',
       tag: 'Overview',
       summary: 'Returns the numbers of hosts and containers, in the fleet or on one host',
-      query: HostQuerySchema,
+      query: AllHostsQuerySchema,
       data: DashboardSchema,
       handle: ({ caller, query }) => ({ data: dashboard(view, caller, query.host_id) }),
     }),

@@ -3,7 +3,7 @@ import { BerthError, notFound } from '../../../shared/errors.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
-import { chooseHost, HostQuerySchema } from '../host-choice.js'
+import { chooseHost, HostQuerySchema, OnlineHostsQuerySchema } from '../host-choice.js'
 import type { SecurityDeps } from './alerts.js'
 
 const AutoShutdownSchema = Type.Boolean({
@@ -53,6 +53,7 @@ export function securityWriteRoutes({ fleet }: SecurityDeps): Route[] {
   return [
     route({
       ...common,
+      query: OnlineHostsQuerySchema,
       method: 'POST',
       path: '/security/check',
       name: 'checkSecurity',
