@@ -27,6 +27,8 @@ export interface ErrorOptions {
   /** Name of the invalid input field, as the API spells it. */
   field?: string
   rule?: ErrorRule
+  /** Message for callers that may not read hosts. They get no rule. Absent: the message contains nothing about hosts. */
+  messageWithoutHosts?: string
   /** The task that carries out the request even though the response is an error. */
   taskId?: string
   /** Seconds after which another attempt can succeed. */
@@ -37,6 +39,7 @@ export class BerthError extends Error {
   override readonly name = 'BerthError'
   readonly field: string | undefined
   readonly rule: ErrorRule | undefined
+  readonly messageWithoutHosts: string | undefined
   readonly taskId: string | undefined
   readonly retryAfterSeconds: number | undefined
   /** True if the requested change was rolled back and the previous state is in effect. */
@@ -51,6 +54,7 @@ export class BerthError extends Error {
     super(message, { cause: options.cause })
     this.field = options.field
     this.rule = options.rule
+    this.messageWithoutHosts = options.messageWithoutHosts
     this.taskId = options.taskId
     this.retryAfterSeconds = options.retryAfterSeconds
   }
@@ -62,8 +66,11 @@ export function invalidField(field: string, message: string, rule?: ErrorRule): 
 
 /** Returns the error with another field and message, for an object that is part of a larger one. */
 export function inOtherField(error: BerthError, field: string, message: string): BerthError {
-  const { kind, code, rule } = error
-  return new BerthError(kind, code, message, { field, cause: error, ...(rule && { rule }) })
+  const { kind, code, rule, messageWithoutHosts: hidden } = error
+  const options = { field, cause: error, ...(rule && { rule }) }
+  if (hidden === undefined) return new BerthError(kind, code, message, options)
+  const messageWithoutHosts = message.replace(error.message, () => hidden)
+  return new BerthError(kind, code, message, { ...options, messageWithoutHosts })
 }
 
 export function notFound(what: string): BerthError {

@@ -1,5 +1,6 @@
 import { BerthError, notFound } from '../../shared/errors.js'
 import { isBound, mayFind, maySee, type Principal } from '../access/principal.js'
+import { coversScope } from '../access/scopes.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
@@ -71,11 +72,18 @@ const untold: Readonly<Record<string, string>> = {
   resource_exhausted: 'not enough resources are available',
 }
 
-/** If the caller is restricted to some guests, replaces the message of an error whose code is in `untold`. */
+/**
+ * Replaces the message of an error that the caller may not read: of a code in `untold` if the caller is restricted to
+ * some guests, and about hosts if it may not read hosts.
+ */
 export function toldTo(caller: Principal, error: unknown): unknown {
-  if (!isBound(caller) || !(error instanceof BerthError)) return error
-  const message = untold[error.code]
+  if (!(error instanceof BerthError)) return error
+  const message = isBound(caller) ? untold[error.code] : withoutHosts(caller, error)
   if (message === undefined) return error
   // The cause is omitted, because readers of the audit log would see it.
   return new BerthError(error.kind, error.code, message, error.field === undefined ? {} : { field: error.field })
+}
+
+function withoutHosts({ scopes }: Principal, error: BerthError): string | undefined {
+  return coversScope(scopes, 'host:read') ? undefined : error.messageWithoutHosts
 }

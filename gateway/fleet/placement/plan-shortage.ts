@@ -25,13 +25,14 @@ interface Amount {
 
 const amounts: Readonly<Record<ResourceKind, Amount>> = {
   cpu: { unit: 'vCPUs', of: ({ vcpuMilli }) => vcpuMilli / 1000, total: ({ cpuCores }) => cpuCores },
-  ram: { unit: 'MB of memory', of: ({ ramMb }) => ramMb, total: ({ ramTotalMb }) => ramTotalMb },
-  disk: { unit: 'GB of disk', of: ({ diskGb }) => diskGb, total: ({ diskTotalGb }) => diskTotalGb },
+  ram: { unit: 'MiB of memory', of: ({ ramMb }) => ramMb, total: ({ ramTotalMb }) => ramTotalMb },
+  disk: { unit: 'GiB of disk', of: ({ diskGb }) => diskGb, total: ({ diskTotalGb }) => diskTotalGb },
 }
 
 /**
  * Makes the error `resource_exhausted` with the rule `host_cpu`, `host_ram` or `host_disk`, and the requested and free
- * amounts: number of vCPUs, MB, GB. The overcommit ratio counts as capacity.
+ * amounts: number of vCPUs, MiB, GiB. The overcommit ratio counts as capacity. Only callers that may read hosts get host
+ * and amounts.
  * @param best the host with the lowest load, which nevertheless has too little
  */
 export function planShortage(
@@ -48,5 +49,6 @@ export function planShortage(
   const free = Math.max(0, Math.floor(10 * (total(size) * ratios[kind] - of(allocated))) / 10)
   const rule: ErrorRule = { name: `host_${kind}`, values: { host: host.name, requested: of(wanted), free } }
   const amount = `${of(wanted)} ${unit} are requested, ${host.name} has ${free} left`
-  return new BerthError('exhausted', 'resource_exhausted', `${message}: ${amount}`, { rule })
+  const options = { rule, messageWithoutHosts: message }
+  return new BerthError('exhausted', 'resource_exhausted', `${message}: ${amount}`, options)
 }

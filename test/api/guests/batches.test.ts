@@ -57,6 +57,24 @@ describe('requests for several guests (batches)', () => {
     ])
   })
 
+  it('name the host that lacks resources only to callers that may read hosts, like the creation of one guest', async () => {
+    const containers = [{ ...template, name: 'too-large', ram_mb: 900_000 }]
+    const ask = async (path: string, body: object, scopes: string[]) =>
+      (await gateway.request('POST', path, { body, key: await gateway.makeKey({ scopes }) })).body
+    for (const [path, body] of [
+      ['/batch-create', { containers }],
+      ['/containers', containers[0]!],
+    ] as const) {
+      const full = await ask(path, body, ['container:create', 'host:read'])
+      expect(full.details).to.include({ rule: 'host_ram' })
+      expect(full.message).to.match(/900000 MiB of memory are requested, host-a has [\d.]+ left$/)
+      const short = await ask(path, body, ['container:create'])
+      expect(short.code).to.equal('resource_exhausted')
+      expect(short.message).to.match(/(^|: )no host has enough free resources for the container$/)
+      expect(short.details ?? {}).not.to.have.any.keys('rule', 'values')
+    }
+  })
+
   it('create nothing if one of the guests is invalid, and name this guest in the error', async () => {
     const before = await names()
     const good = { ...template, name: 'none-1' }
