@@ -7,6 +7,7 @@ describe('the program of `berth run`', () => {
     ['run web1 grep -q root /etc/passwd', 'run web1 -- grep -q root /etc/passwd'],
     ['run web1 git log -- file', 'run web1 -- git log -- file'],
     ['--context lab run web1 ps -o pid', '--context lab run web1 -- ps -o pid'],
+    ['--context run run web1 ls -a', '--context run run web1 -- ls -a'],
     ['run --context lab web1 ls -a', 'run --context lab web1 -- ls -a'],
     ["run web1 sh -c $'a'", `run web1 -- sh -c '$'\\''a'\\'''`],
   ] as const)
@@ -20,6 +21,8 @@ describe('the program of `berth run`', () => {
     'run web1',
     'run web1 uptime',
     'run web1 cat -',
+    '--context run run web1 -- ls -la',
+    '--context run --jq run run web1 uptime',
     'run web1 -- ls -la',
     'run web1 --context lab -- ls -la',
     'run --unknown web1',

@@ -12,13 +12,22 @@ const isFlag = (word: string): boolean => word.length > 1 && word.startsWith('-'
  * @throws {CliError} `usage`
  */
 export function checkRemoteCommand(words: readonly string[], name: 'run' | 'ssh'): void {
-  const start = programStart(words, words.indexOf(name) + 1)
+  const start = programStart(words, commandIndex(words, name) + 1)
   if (start === undefined || !words.slice(start).some(isFlag)) return
   const written = [...words.slice(0, start), '--', ...words.slice(start)].map(quoted).join(' ')
   throw usageError(
     'the flags of the program must follow --',
     `write: berth ${written}\nflags of berth itself must precede the program`,
   )
+}
+
+/** Returns the index of the command. A flag before it can have the same word as its value. */
+function commandIndex(words: readonly string[], name: string): number {
+  for (let index = 0; index < words.length; index++) {
+    if (valued.test(words[index]!)) index++
+    else if (words[index] === name) return index
+  }
+  return -1
 }
 
 /** Returns the index of the program; undefined: there is no program, or `--` precedes it. */
