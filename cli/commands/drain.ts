@@ -1,7 +1,7 @@
 import { pollUntilEnd, type BerthClient } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
-import { parseWhole, splitWords } from '../input/values.js'
+import { parseWhole, parseWord } from '../input/values.js'
 import { parseTime } from '../input/times.js'
 import { hostNames } from '../moves/host-names.js'
 import {
@@ -65,7 +65,7 @@ async function readDrain({ client, path }: NamedDrain): Promise<Drain> {
 /** @throws {CliError} `usage` */
 function bodyOf({ mode, parallel, deadline }: DrainSettings, nowMs: number): object {
   return {
-    ...(mode !== undefined && { mode: splitWords('--mode', mode, modes)[0] }),
+    ...(mode !== undefined && { mode: parseWord('--mode', mode, modes) }),
     ...(parallel !== undefined && { parallel: parseWhole('--parallel', parallel, parallelRange) }),
     ...(deadline !== undefined && { deadline: parseTime(deadline, nowMs) }),
   }

@@ -13,16 +13,13 @@ export interface EventsRun {
   readonly surroundings: Surroundings
 }
 
-/** Kinds of events that the gateway knows. */
-export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert', 'maintenance']
-
-/** Prints events. With `follow`, it connects again when the stream ends and continues after the last event. */
+/** Prints events. The gateway checks the kinds, because a newer one can know further kinds. With `follow`, it connects again when the stream ends and continues after the last event. */
 export async function runEvents({ follow = false, kinds, options, surroundings }: EventsRun): Promise<void> {
   const form = options.output ?? 'table'
   if (form !== 'table' && form !== 'json') throw usageError(`-o: ${form} must be table or json for events`)
   if (options.jq !== undefined)
     throw usageError('--jq: not possible for events', 'use: berth events -f -o json | jq FILTER')
-  const wanted = kinds === undefined ? {} : { kinds: splitWords('--kinds', kinds, eventKinds) }
+  const wanted = kinds === undefined ? {} : { kinds: splitWords('--kinds', kinds) }
   surroundings.endWithReader()
   const { client } = await openSession(surroundings, options)
   for await (const event of client.events({ ...wanted, reconnect: follow }))

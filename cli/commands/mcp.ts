@@ -1,9 +1,8 @@
 import { RefusedError, type BerthClient } from '../../client/index.js'
 import type { ApiDocument } from '../catalog/compact.js'
-import { loadOperations } from '../catalog/load.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
-import { splitWords } from '../input/values.js'
-import { planTools } from '../mcp/plan-tools.js'
+import { parseWord, splitWords } from '../input/values.js'
+import { nounsOf, planTools } from '../mcp/plan-tools.js'
 import { openSession, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 
@@ -17,10 +16,11 @@ export interface McpRun {
 
 /** Offers an assistant the operations that the API key is allowed to use, over the standard input and output. */
 export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun): Promise<void> {
-  const nouns = only === undefined ? undefined : new Set(splitWords('--only', only, knownNouns()))
+  const words = only === undefined ? undefined : splitWords('--only', only)
   const session = await openSession(surroundings, options)
   const { client } = session
   const [document, allowed] = await Promise.all([readDocument(client), readAllowed(client)])
+  const nouns = words && chosenNouns(words, document)
   const tools = planTools(document, { allowed, nouns, isReadOnly })
   if (tools.length === 0)
     throw usageError('the API key may use none of these operations', 'check --only and the scopes')
@@ -29,7 +29,11 @@ export async function runMcp({ only, isReadOnly, options, surroundings }: McpRun
   await serveTools(tools, session)
 }
 
-const knownNouns = (): string[] => [...new Set(loadOperations().map(({ noun }) => noun))]
+/** @throws {CliError} `usage` for a noun that the gateway does not have */
+function chosenNouns(words: readonly string[], document: ApiDocument): ReadonlySet<string> {
+  const known = nounsOf(document)
+  return new Set(words.map((word) => parseWord('--only', word, known)))
+}
 
 /** Reads the OpenAPI document of the gateway, because this program can have another version than the gateway. */
 async function readDocument(client: BerthClient): Promise<ApiDocument> {

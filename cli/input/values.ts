@@ -64,12 +64,18 @@ function parseObject({ name, field }: Flag, text: string): unknown {
   return Object.fromEntries(pairs.map((pair) => [pair![1]!, pair![2]!]))
 }
 
-/** Returns words that are separated by commas. @throws {CliError} `usage` if one of them is not allowed */
-export function splitWords(flag: string, text: string, allowed: readonly string[]): string[] {
+/** Returns words that are separated by commas, without empty ones. @throws {CliError} `usage` if there are none */
+export function splitWords(flag: string, text: string): string[] {
   const words = text.split(',').map((word) => word.trim())
-  const unknown = words.find((word) => !allowed.includes(word))
-  if (unknown === undefined) return words
-  throw usageError(`${flag}: ${unknown || "''"} must be one of ${allowed.join(', ')}`)
+  const named = words.filter((word) => word !== '')
+  if (named.length === 0) throw usageError(`${flag}: must not be empty`)
+  return named
+}
+
+/** Returns the word. @throws {CliError} `usage` if it is not allowed */
+export function parseWord(flag: string, word: string, allowed: readonly string[]): string {
+  if (allowed.includes(word)) return word
+  throw usageError(`${flag}: ${word || "''"} must be one of ${allowed.join(', ')}`)
 }
 
 /** Returns a whole number. @throws {CliError} `usage` for another text, or a number out of range */

@@ -35,6 +35,11 @@ export interface ToolSelection {
 /** Name of the argument that confirms a call. */
 export const confirmField = 'confirm'
 
+/** Returns the nouns of all operations of the gateway. */
+export const nounsOf = (document: ApiDocument): string[] => [
+  ...new Set(compactOperations(document).map(({ noun }) => noun)),
+]
+
 /** Returns the tools for the selected operations, in the order of their commands. */
 export function planTools(document: ApiDocument, { allowed, nouns, isReadOnly }: ToolSelection): Tool[] {
   return compactOperations(document)

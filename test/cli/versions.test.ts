@@ -59,10 +59,10 @@ describe('the command line with a gateway of another version', () => {
     return { BERTH_URL: server.url, BERTH_KEY: gateway.adminKey, HOME: '/nonexistent' }
   }
 
-  async function connect(env: Record<string, string>): Promise<Client> {
+  async function connect(env: Record<string, string>, ...more: string[]): Promise<Client> {
     const client = new Client({ name: 'btest', version: '1' })
     opened.unshift(client)
-    const args = [resolve('dist/cli/main.js'), 'mcp', '--read-only']
+    const args = [resolve('dist/cli/main.js'), 'mcp', '--read-only', ...more]
     await client.connect(new StdioClientTransport({ command: process.execPath, args, env }))
     return client
   }
@@ -84,6 +84,10 @@ describe('the command line with a gateway of another version', () => {
     it('shows a status and a field that it does not know', async () => {
       expect((await berth('guest', 'list')).out).to.match(/ web1 +hibernated /)
       expect((await berth('guest', 'list', '--columns', 'name,flavor')).out).to.equal('NAME  FLAVOR\nweb1  f1\n')
+    })
+
+    it('offers an assistant the operations of a noun that it does not know', async () => {
+      expect(await toolsOf(await connect(env, '--only', 'flavor,'))).to.deep.equal(['flavor_list'])
     })
 
     it('offers an assistant all operations of the gateway, even one that the command line does not know', async () => {
