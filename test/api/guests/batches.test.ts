@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import type { Body } from '../../support/body.js'
 import type { AgentClient } from '../../../gateway/fleet/agent-contract.js'
 import { BerthError } from '../../../shared/errors.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -59,7 +60,7 @@ describe('requests for several guests (batches)', () => {
 
   it('name the host that lacks resources only to callers that may read hosts, like the creation of one guest', async () => {
     const containers = [{ ...template, name: 'too-large', ram_mb: 900_000 }]
-    const ask = async (path: string, body: object, scopes: string[]) =>
+    const ask = async (path: string, body: object, scopes: string[]): Promise<Body> =>
       (await gateway.request('POST', path, { body, key: await gateway.makeKey({ scopes }) })).body
     for (const [path, body] of [
       ['/batch-create', { containers }],
