@@ -62,6 +62,13 @@ describe('the start of guests after a boot of the host', () => {
     gate.open(true)
     await opened
   })
+  it('is not announced if nothing had to wait', () => {
+    const gate = new StartGate(0)
+    let notices = 0
+    gate.onOpen(() => notices++)
+    gate.open()
+    expect(notices).to.equal(0)
+  })
   it('begins after a fixed time if no gateway connects', () => {
     let now = 0
     const gate = new StartGate(1000, undefined, () => now)

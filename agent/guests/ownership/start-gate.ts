@@ -42,7 +42,7 @@ export class StartGate {
     }
   }
 
-  /** @param listener called when a gateway has checked the owners, but not at the end of a limited wait */
+  /** @param listener called when a gateway ends the wait, but not when a limited wait ends by itself */
   onOpen(listener: () => void): void {
     this.#opening.signal.addEventListener('abort', listener, { once: true })
   }
@@ -53,8 +53,9 @@ export class StartGate {
    */
   open(hasOtherHosts?: boolean): void {
     this.record(hasOtherHosts)
+    const wasClosed = this.leftMs > 0
     this.#untilMs = -Infinity
-    this.#opening.abort()
+    if (wasClosed) this.#opening.abort()
   }
 }
 
