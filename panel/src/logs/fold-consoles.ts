@@ -25,8 +25,9 @@ export function foldConsoles<Entry extends Step>(entries: readonly Entry[]): Ent
     if (entry.action === 'console.close') ended.set(who, [...begun, beginningOf(entry)])
     if (entry.action !== 'console.open') return true
     const at = indexOfBeginning(begun, secondsOf(entry.time))
-    begun.splice(at, at < 0 ? 0 : 1)
-    return at < 0
+    if (at < 0) return true
+    begun.splice(at, 1)
+    return false
   })
 }
 
@@ -35,7 +36,7 @@ function beginningOf({ time, detail }: Step): number {
   return secondsOf(time) - Number(/, (\d+) s, \d+ bytes in, \d+ out, \w+$/.exec(detail)?.[1] ?? NaN)
 }
 
-/** Finds the session that began at this time, or else one with an unknown beginning. @returns -1 if there is none */
+/** Finds the session that began at this time, or else one with an unknown beginning. @returns -1: not found */
 function indexOfBeginning(begun: readonly number[], at: number): number {
   const distances = begun.map((one) => Math.abs(one - at)).filter((one) => one <= toleranceSeconds)
   const nearest = Math.min(...distances)

@@ -7,7 +7,7 @@ const setting = /^([a-z]+(?:[A-Z][a-z]+|_[a-z]+)*) (\S+)$/
 
 /**
  * Describes the details of an entry of the audit log in the language of the page. Parts without a text stay as they are.
- * @param find returns the text of a key with values, or the second argument if there is none
+ * @param find returns the text of a key with values. Unknown key: the second argument
  */
 export function planDetail({ detail, success }: Entry, find: FindText): string {
   const known = session.exec(detail)
