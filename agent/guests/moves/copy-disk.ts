@@ -2,12 +2,12 @@ import type { TaskStage } from '../../../shared/task-stages.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { StepContext } from '../../operations/types.js'
 import type { BackupContext } from '../context.js'
+import { sortStandbySnapshots } from '../record/standby-ids.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { connectTarget, type TransferTarget } from './connect-target.js'
 import { DiskSender } from './disk-sender.js'
 import { readIsWanted } from './leave.js'
 import type { MovedTraffic, MoveInput } from './move-input.js'
-import { sortStandbySnapshots } from '../record/standby-ids.js'
 import { makeManifest } from './manifest.js'
 import { findParent, needsRound, refuseSlow, type SentDisk } from './plan-copy-rounds.js'
 import { findRound, sentId, sentPrefix } from './round-ids.js'
@@ -141,7 +141,7 @@ async function sendStill(
   if (!has.has(id)) await sendNext(sender, has, { id, older })
 }
 
-/** Returns the snapshots that can be the base of the next increment. The one with the fewest differences is the last. */
+/** Returns the snapshots that can be the base of the next increment. The last ones usually have the fewest differences. */
 async function listOlder(context: BackupContext, step: Move): Promise<string[]> {
   const { id: uuid } = step.subject
   return [...listKept(context, uuid), ...(await listStandby(context, uuid)), ...(await listRounds(context, step))]

@@ -19,8 +19,8 @@ export interface DiskJournal {
   /** @throws {BerthError} `guest_moving` if this host does not expect the transfer */
   check(): void
   /**
-   * Returns the ids of complete snapshots, to which the other host may send differences: for an arriving guest also those
-   * of a standby on this host. Deletes all other received data.
+   * Returns the ids of complete snapshots, and deletes all other received data. The other host may send differences to
+   * these snapshots. For an arriving guest, they include the snapshot of a standby on this host.
    */
   listComplete(): Promise<string[]>
   /** True if the snapshot is complete. */

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../../state/database.js'
 import { findSetting, putSetting } from '../../state/settings-table.js'
 
+/** Setting with the id of the last boot in which guests could start: the owners were compared, or the host was new. */
 const comparedInBoot = 'owners_compared_in_boot'
 const otherHosts = 'fleet_has_other_hosts'
 /** Seconds to wait for a gateway if the fleet has no other host that could have restored guests of this host. */

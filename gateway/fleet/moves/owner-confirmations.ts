@@ -80,7 +80,7 @@ export class OwnerConfirmations {
 }
 
 const unconfirmed =
-  'could not tell a host which of its guests belong to other hosts; after a boot it starts none before'
+  'a host could not be informed which of its guests belong to other hosts; after a boot, it waits for this'
 
 /** True if the host lacks a confirmation of owners on its present connection, or the fleet has changed since. */
 function needsConfirmation({ online, confirmation, description }: HostState, hasOtherHosts: boolean): boolean {
