@@ -35,7 +35,8 @@ export function createMoveService(parts: MoveServiceParts): MoveServiceServer {
       return { revision: changes.revision }
     }),
     confirmOwners: unary(log, 'confirm the owners of guests', async ({ others, hasOtherHosts }) => {
-      for (const { uuid, generation } of others) await arrivals.decisions.appoint({ uuid, generation, isOwner: false })
+      for (const { uuid, generation } of others)
+        await arrivals.decisions.appoint({ uuid, generation, isOwner: false, keepCopy: true })
       startGate.open(hasOtherHosts)
       return {}
     }),

@@ -1,4 +1,6 @@
 import { GuestEvacuator, type GuestEvacuatorOptions } from './evacuation/guest-evacuator.js'
+import { BrokenMoves } from './evacuation/broken-moves.js'
+import { Announcer, type AnnouncerOptions } from './moves/announcer.js'
 import { GuestMover, type GuestMoverOptions } from './moves/guest-mover.js'
 import { MoveDecider, type MoveDeciderOptions } from './moves/move-decider.js'
 import { OldCopies, type OldCopiesOptions } from './evacuation/old-copies.js'
@@ -16,18 +18,21 @@ export interface OpenRelocation extends Relocation {
 }
 
 type RelocationParts = GuestMoverOptions &
-  Omit<GuestEvacuatorOptions, 'standbys'> &
+  Omit<GuestEvacuatorOptions, 'standbys' | 'brokenMoves'> &
   Omit<StandbyKeeperOptions, 'standbys' | 'standbyStore'> &
   OwnerConfirmationsOptions &
   OldCopiesOptions &
-  Omit<MoveDeciderOptions, 'evacuator' | 'confirmations'>
+  Omit<MoveDeciderOptions, 'evacuator' | 'confirmations' | 'announcer'> &
+  AnnouncerOptions
 
 export function openRelocation(parts: RelocationParts): OpenRelocation {
   const standbyStore = new StandbyStore(parts.store)
   const standbys = new Standbys({ ...parts, standbyStore })
-  const evacuations = new GuestEvacuator({ ...parts, standbys })
+  const announcer = new Announcer(parts)
+  const brokenMoves = new BrokenMoves({ ...parts, announcer })
+  const evacuations = new GuestEvacuator({ ...parts, standbys, brokenMoves })
   const confirmations = new OwnerConfirmations(parts)
-  const decider = new MoveDecider({ ...parts, evacuator: evacuations, confirmations })
+  const decider = new MoveDecider({ ...parts, announcer, evacuator: evacuations, confirmations })
   const keeper = new StandbyKeeper({ ...parts, standbys, standbyStore })
   return { moves: new GuestMover(parts), evacuations, oldCopies: new OldCopies(parts), standbys, decider, keeper }
 }

@@ -37,8 +37,9 @@ export function recordFence(
   if (!record || before === 'fenced') return
   const { status, statusReason } = record
   const isBroken = status === 'error'
-  // The move of a leaving guest has set its `wanted` to `stopped`. The details of the move contain the earlier value.
-  const wanted = before === 'leaving' && readIsWanted(store, uuid) ? 'running' : record.wanted
+  // The move of the guest has set its `wanted` to `stopped`. The details of the move contain the earlier value.
+  const isLeaving = before === 'leaving' || before === 'handed_over'
+  const wanted = isLeaving && readIsWanted(store, uuid) ? 'running' : record.wanted
   const { snapshot, received } = readArrival(store, uuid)
   const beforeFence: FencedDetails['beforeFence'] = { wanted, statusReason: isBroken ? statusReason : '', isBroken }
   const departed = departAddresses(store.changes.db, network.listShared(record.publicIpv4s))

@@ -40,13 +40,11 @@ export class OwnerDecisions {
     if (!store.find(uuid) || (role !== 'owner' && role !== 'leaving')) throw notFound('container')
   }
 
-  async #apply(
-    uuid: string,
-    { generation, isOwner }: Pick<AppointOwnerRequest, 'generation' | 'isOwner'>,
-  ): Promise<void> {
+  async #apply(uuid: string, { generation, isOwner, keepCopy }: AppointOwnerRequest): Promise<void> {
     const { store } = this.parts.context
-    await this.#endIfDiscarded(uuid, { kind: 'appoint', generation, isOwner })
-    const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
+    const event = { kind: 'appoint', generation, isOwner, keepsCopy: keepCopy ?? false } as const
+    await this.#endIfDiscarded(uuid, event)
+    const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, event))
     await endFenced(this.parts.context, uuid) // also if an earlier attempt recorded the fence and then failed
     // A target removes its received data here. On a source, the operation of the move deletes the guest.
     if (change?.effect === 'discard' && before === 'arriving') await removeVolumes(this.parts.context, uuid)
@@ -72,10 +70,10 @@ export class OwnerDecisions {
     if (planOwnership(known, event)?.effect === 'discard') await this.live.endArriving(uuid)
   }
 
-  #journalOwner(uuid: string, event: { generation: number; isOwner: boolean }) {
+  #journalOwner(uuid: string, event: OwnershipEvent) {
     const { store } = this.parts.context
     const { role: before } = readOwnership(store, uuid)
-    const change: OwnershipChange | undefined = changeOwnership(store, uuid, { kind: 'appoint', ...event })
+    const change: OwnershipChange | undefined = changeOwnership(store, uuid, event)
     if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid)
     if (change?.effect === 'discard') this.#discard(uuid, before)
     if (before === 'fenced' && change?.effect === 'start') liftFence(store, uuid)

@@ -34,7 +34,18 @@ export type OwnershipEvent =
   /** The gateway has made this host the owner of a guest of a failed host, and this host restores it from a backup. */
   | { readonly kind: 'restore'; readonly generation: number }
   /** The gateway announces the owner that its store contains. */
-  | { readonly kind: 'appoint'; readonly generation: number; readonly isOwner: boolean }
+  | ({ readonly kind: 'appoint' } & Announcement)
+
+export interface Announcement {
+  readonly generation: number
+  /** True if this host owns the guest. */
+  readonly isOwner: boolean
+  /**
+   * True if this host must keep the disk of a guest that it has handed over, because the target of the move is not known
+   * to have it: the guest was restored elsewhere. Absent: false.
+   */
+  readonly keepsCopy?: boolean
+}
 
 /** Effect of an event on the host: `discard` deletes the copy, `fence` stops the guest and keeps its disk. */
 export type OwnershipEffect = 'none' | 'start' | 'discard' | 'fence'
@@ -98,12 +109,12 @@ function planRestore(known: Ownership, { generation }: { generation: number }): 
 /** Plans a decision of the gateway. It can be repeated or late, so only a higher generation takes effect. */
 function planAppoint(
   known: Ownership,
-  { generation, isOwner }: { generation: number; isOwner: boolean },
+  { generation, isOwner, keepsCopy = false }: Announcement,
 ): OwnershipChange | undefined {
   if (generation <= known.generation) return undefined
   if (isOwner) return known.role === 'absent' ? undefined : become('owner', generation)
-  if (known.role === 'owner' || known.role === 'leaving' || known.role === 'fenced')
-    return { next: { role: 'fenced', generation, moveId: '' }, effect: 'fence' }
+  const keeps = ['owner', 'leaving', 'fenced'].includes(known.role) || (known.role === 'handed_over' && keepsCopy)
+  if (keeps) return { next: { role: 'fenced', generation, moveId: '' }, effect: 'fence' }
   return { next: { role: 'absent', generation, moveId: '' }, effect: known.role === 'absent' ? 'none' : 'discard' }
 }
 

@@ -3,8 +3,9 @@ import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import { GuestKeys, parseReservation } from '../placement/guest-keys.js'
 import type { Reservation } from '../placement/plan-claims.js'
-import { moveRoomMs } from '../moves/move-store.js'
+import { moveRoomMs, parseMove, type StoredMove } from '../moves/move-store.js'
 import { planEvacuate, planReinstate, type GuestOwner } from '../placement/plan-owner.js'
+import { isOver } from './broken-moves.js'
 import { planSettled, type ReservedRoom } from '../placement/plan-rooms.js'
 import { RoomStore } from '../placement/room-store.js'
 
@@ -64,21 +65,22 @@ export class EvacuationStore {
   }
 
   /**
-   * Makes the target the owner of the guest, in one durable write.
+   * Makes the target the owner of the guest, in one durable write. Forgets a canceled move away from the failed host.
    * @throws {BerthError} `guest_moving` if the guest moves, or belongs to another host than the failed one; `not_found`
    */
   async begin(wanted: Omit<StoredEvacuation, 'generation'>): Promise<StoredEvacuation> {
     const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
-    return this.#change('begin the evacuation of a container', wanted, ({ reservation, known, room }) => {
+    return this.#change('begin the evacuation of a container', wanted, ({ reservation, known, move, room }) => {
       if (!reservation) throw notFound('container')
       const owner = planEvacuate(ownerOf(reservation), wanted.fromHostId, wanted.toHostId)
-      if (!owner || (known && !known.isReinstated))
+      if (!owner || (known && !known.isReinstated) || (move && !isOver(move, wanted.fromHostId)))
         throw conflict('guest_moving', 'the container is being moved, or does not belong to the failed host')
       const evacuation = { ...wanted, generation: owner.generation }
       const held = room && { ...room, ...period }
       return {
         reservation: withOwner(reservation, owner, wanted.fromHostId),
         evacuation,
+        isMoveForgotten: true,
         room: held,
         result: evacuation,
       }
@@ -123,13 +125,15 @@ export class EvacuationStore {
     plan: (present: Present) => Change<T> | undefined,
   ): Promise<T> {
     return this.store.transact(step, async (client: StoreClient) => {
-      await client.watch([this.#keys.guests, this.#evacuationsKey])
-      const [guest, known, room] = await Promise.all([
+      await client.watch([this.#keys.guests, this.#keys.moves, this.#evacuationsKey])
+      const [guest, known, move, room] = await Promise.all([
         client.hGet(this.#keys.guests, uuid),
         client.hGet(this.#evacuationsKey, uuid),
+        client.hGet(this.#keys.moves, uuid),
         this.#rooms.find(client, id),
       ])
-      const change = plan({ reservation: parseReservation(guest), known: parse(known), room })
+      const present = { reservation: parseReservation(guest), known: parse(known), move: parseMove(move), room }
+      const change = plan(present)
       if (!change) {
         await client.unwatch()
         return undefined as T
@@ -139,6 +143,7 @@ export class EvacuationStore {
       if (reservation) steps.hSet(this.#keys.guests, uuid, JSON.stringify(reservation))
       if (evacuation) steps.hSet(this.#evacuationsKey, uuid, JSON.stringify(evacuation))
       else steps.hDel(this.#evacuationsKey, uuid)
+      if (change.isMoveForgotten) steps.hDel(this.#keys.moves, uuid)
       this.#rooms.put(steps, new Map([[id, change.room]]))
       await steps.exec()
       return result
@@ -153,6 +158,7 @@ export class EvacuationStore {
 interface Present {
   readonly reservation: Reservation | undefined
   readonly known: StoredEvacuation | undefined
+  readonly move: StoredMove | undefined
   /** Resources that are reserved on the target. `undefined`: none. */
   readonly room: ReservedRoom | undefined
 }
@@ -161,6 +167,8 @@ interface Change<T> {
   readonly reservation: Reservation | undefined
   /** Undefined: the evacuation is deleted. */
   readonly evacuation: StoredEvacuation | undefined
+  /** True if the record of the guest's move is deleted. Absent: false. */
+  readonly isMoveForgotten?: boolean
   /** Reservation to store. `undefined`: the resources on the target are no longer reserved. */
   readonly room: ReservedRoom | undefined
   readonly result: T

@@ -7,7 +7,7 @@ import type { AgentClient } from '../agent-contract.js'
 import type { GuestView } from '../contract.js'
 import type { BegunEvacuation, EvacuationRequest, GuestEvacuations, PlannedEvacuation } from '../move-contract.js'
 import { recheck } from '../moves/owner-confirmations.js'
-import type { MoveStore } from '../moves/move-store.js'
+import type { StoredMove } from '../moves/move-store.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import type { Placement } from '../placement/placement.js'
 import { findReported } from '../reported-guests.js'
@@ -15,6 +15,7 @@ import { sharedPoolsOf } from '../shared-pools.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import type { Standbys } from '../standby/standbys.js'
+import type { BrokenMoves } from './broken-moves.js'
 import { isFromStandby, planSource, preferenceOf, type EvacuationSource } from './plan-source.js'
 import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
 
@@ -23,7 +24,7 @@ export interface GuestEvacuatorOptions {
   readonly watched: Pick<WatchedHosts, 'agent' | 'isRemoved'>
   readonly placement: Pick<Placement, 'planTargets' | 'reserveTarget' | 'release'>
   readonly owners: Pick<GuestOwners, 'check'>
-  readonly moves: Pick<MoveStore, 'find'>
+  readonly brokenMoves: Pick<BrokenMoves, 'end'>
   readonly evacuations: EvacuationStore
   readonly standbys: Pick<Standbys, 'findUsable'>
   readonly ratios: Ratios
@@ -99,12 +100,12 @@ export class GuestEvacuator implements GuestEvacuations {
 
   async #store(request: EvacuationRequest): Promise<StoredEvacuation> {
     const { operationId: id, uuid, hostId: fromHostId, refusedBy } = request
-    const { view, placement, evacuations, moves } = this.options
+    const { view, placement, evacuations, brokenMoves } = this.options
     const guest = view.findGuest(uuid)
     if (guest?.hostId !== fromHostId) throw notFound('container')
     if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
-    if (await moves.find(uuid)) throw conflict('guest_moving', 'the container is already moving to another host')
-    const { unusable = [] } = (await evacuations.find(uuid)) ?? {}
+    const move = await brokenMoves.end(uuid, fromHostId)
+    const { unusable = [], guest: earlier } = (await evacuations.find(uuid)) ?? {}
     const usable = (await this.options.standbys.findUsable([guest])).get(uuid)
     const source = planSource(guest.guest.backups, usable, [...unusable, ...refusedBy])
     refuseUnrestorable(guest, source)
@@ -120,7 +121,7 @@ export class GuestEvacuator implements GuestEvacuations {
           'the only suitable target host has an old copy of the container: delete this copy first',
         )
       this.options.watched.agent(toHostId)
-      const text = Buffer.from(Guest.encode(guest.guest).finish()).toString('base64')
+      const text = earlier ?? encodeGuest(guest.guest, move)
       const from = isFromStandby(source, toHostId)
         ? { targetId: '', backupId: '', standbyId: source.standby!.standbyId }
         : { targetId: source.backup!.targetId, backupId: source.backup!.backupId }
@@ -231,6 +232,12 @@ function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>, { backup, stand
   if (guest.status === 'creating')
     throw conflict('invalid_state', 'the container was being created when its host failed')
   if (!backup && !standby) throw conflict('backup_missing', 'the container has no backup')
+}
+
+/** Returns the guest as it was before the move stopped it, as protobuf in base64. */
+function encodeGuest(guest: Guest, move: StoredMove | undefined): string {
+  const before = move?.isRunning ? { ...guest, status: 'running' } : guest
+  return Buffer.from(Guest.encode(before).finish()).toString('base64')
 }
 
 /** Codes of failed restores after which an older backup is tried. Otherwise, the same backup is tried again. */

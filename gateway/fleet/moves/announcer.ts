@@ -43,11 +43,14 @@ export class Announcer {
   }
 
   async dismissOther(move: StoredMove): Promise<void> {
-    const { watched } = this.options
+    const { watched, reached } = this.options
     const { uuid, decided } = move
-    for (const hostId of this.#othersOf(move))
-      if (!watched.isRemoved(hostId))
-        await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
+    const dismissal = { uuid, generation: decided!.generation, isOwner: false }
+    for (const hostId of this.#othersOf(move)) {
+      if (watched.isRemoved(hostId)) continue
+      const { revision } = await watched.agent(hostId).moves.appointOwner(dismissal)
+      await reached(hostId, revision)
+    }
   }
 
   /** Returns the move's host that is not the owner. If the target is not known, returns all hosts except the owner. */
@@ -63,7 +66,9 @@ export class Announcer {
     for (const [uuid, generation] of copies) {
       if (isMovingAway(moves, uuid, hostId)) continue
       try {
-        await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })
+        await this.options.watched
+          .agent(hostId)
+          .moves.appointOwner({ uuid, generation, isOwner: false, keepCopy: true })
       } catch (error) {
         log.debug({ guest: uuid, reason: describeError(error) }, 'could not stop an old copy of a container')
       }

@@ -188,7 +188,8 @@ export class GuestMover implements GuestMoves {
         placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now], alsoMoving }),
       )
       const { uuid } = guest.guest
-      const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now() }
+      const isRunning = guest.guest.status === 'running'
+      const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now(), isRunning }
       await moves.begin(move, guest.guest.name)
       return { plan, move }
     } catch (error) {

@@ -1,7 +1,7 @@
 import { KeyedSingleFlight, SingleFlight } from '../../../shared/async/single-flight.js'
 import { describeError } from '../../../shared/errors.js'
 import { findReported } from '../reported-guests.js'
-import { Announcer, type AnnouncerOptions } from './announcer.js'
+import type { Announcer, AnnouncerOptions } from './announcer.js'
 import { LostMoves } from './lost-moves.js'
 import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
 import type { OwnerConfirmations } from './owner-confirmations.js'
@@ -9,7 +9,8 @@ import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 
 const workEveryMs = 1000
 
-export interface MoveDeciderOptions extends AnnouncerOptions {
+export interface MoveDeciderOptions extends Pick<AnnouncerOptions, 'view' | 'watched' | 'log'> {
+  readonly announcer: Pick<Announcer, 'appointOwner' | 'dismissOther' | 'fence'>
   readonly moves: MoveStore
   readonly evacuator: { settleAll(): Promise<void> }
   readonly confirmations: Pick<OwnerConfirmations, 'work' | 'settled'>
@@ -25,13 +26,10 @@ export class MoveDecider {
   readonly #announcing = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
-  readonly #announcer: Announcer
   readonly #lost = new LostMoves()
   #isDirty = false
 
-  constructor(private readonly options: MoveDeciderOptions) {
-    this.#announcer = new Announcer(options)
-  }
+  constructor(private readonly options: MoveDeciderOptions) {}
 
   start(): void {
     this.#timer = setInterval(() => this.#wake(), workEveryMs)
@@ -67,7 +65,7 @@ export class MoveDecider {
         for (const lost of this.#lost.find(hosts, moves, performance.now())) await this.options.moves.recover(lost)
         for (const { record, copies } of outdated)
           if (copies.length > 0)
-            void this.#announcing.run(record.id, () => this.#announcer.fence(record.id, copies, moves))
+            void this.#announcing.run(record.id, () => this.options.announcer.fence(record.id, copies, moves))
       } catch (error) {
         this.options.log.debug(
           { reason: describeError(error) },
@@ -124,10 +122,10 @@ export class MoveDecider {
     const { moves, log } = this.options
     try {
       if (!(await moves.confirmDecided(move))) return
-      const step = planAnnounced(move, await this.#announcer.appointOwner(move), this.#factsOf(move))
+      const step = planAnnounced(move, await this.options.announcer.appointOwner(move), this.#factsOf(move))
       if (step === 'wait') return
       if (step === 'return') return await this.#decide(move, 'return')
-      if (step === 'tell') await this.#announcer.dismissOther(move)
+      if (step === 'tell') await this.options.announcer.dismissOther(move)
       await moves.forget(move)
     } catch (error) {
       log.debug({ guest: move.uuid, reason: describeError(error) }, 'could not announce the owner of a container')

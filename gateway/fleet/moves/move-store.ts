@@ -18,6 +18,8 @@ export interface StoredMove {
   readonly beganAtMs: number
   /** Ownership generation of the guest when the move began. Absent in moves that an earlier version began. */
   readonly generation?: number
+  /** True if the guest ran when the move began. Absent in moves that an earlier version began. */
+  readonly isRunning?: boolean
   /** The decision. Absent: the move is not decided yet. */
   readonly decided?: { readonly ownerId: string; readonly generation: number }
 }
@@ -53,7 +55,7 @@ export class MoveStore {
 
   /** Returns all stored moves. A move stays stored until both hosts know its end. */
   async list(): Promise<StoredMove[]> {
-    const found = await this.store.run('read the moves of containers', (client) => client.hVals(this.#movesKey))
+    const found = await this.store.run('read the moves of containers', (client) => client.hVals(this.#keys.moves))
     return found.map((text) => JSON.parse(text) as StoredMove)
   }
 
@@ -146,11 +148,11 @@ export class MoveStore {
   /** Forgets a move that has ended. Call it when both hosts know the result. */
   async forget({ id, uuid }: StoredMove): Promise<void> {
     await this.store.transact('remove the record of a move', async (client) => {
-      await client.watch(this.#movesKey)
+      await client.watch(this.#keys.moves)
       const { move, room } = await this.#read(client, { id, uuid })
       if (move?.id !== id) return void (await client.unwatch())
       const steps = client.multi()
-      steps.hDel(this.#movesKey, uuid)
+      steps.hDel(this.#keys.moves, uuid)
       // The reservation stays a little longer, because other gateways may not have received the target's report yet.
       if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
       await steps.exec()
@@ -161,7 +163,7 @@ export class MoveStore {
   async #change(step: string, of: MoveIds, plan: (now: Present) => Change | undefined): Promise<boolean> {
     const { id, uuid } = of
     return this.store.transact(step, async (client) => {
-      await client.watch([this.#keys.guests, this.#movesKey])
+      await client.watch([this.#keys.guests, this.#keys.moves])
       const { reservation, move, room } = await this.#read(client, of)
       const change = plan({ owner: reservation && ownerOf(reservation), names: reservation, move, room })
       if (!change) {
@@ -169,7 +171,7 @@ export class MoveStore {
         return false
       }
       const steps = client.multi()
-      steps.hSet(this.#movesKey, uuid, JSON.stringify(change.move))
+      steps.hSet(this.#keys.moves, uuid, JSON.stringify(change.move))
       if (reservation) steps.hSet(this.#keys.guests, uuid, JSON.stringify(withOwner(reservation, change.owner)))
       this.#rooms.put(steps, new Map([[id, change.room]]))
       await steps.exec()
@@ -180,18 +182,14 @@ export class MoveStore {
   async #read(client: StoreClient, { id, uuid }: MoveIds) {
     const [guest, move, room] = await Promise.all([
       client.hGet(this.#keys.guests, uuid),
-      client.hGet(this.#movesKey, uuid),
+      client.hGet(this.#keys.moves, uuid),
       this.#rooms.find(client, id),
     ])
     return {
       room,
       reservation: parseReservation(guest),
-      move: move ? (JSON.parse(move) as StoredMove) : undefined,
+      move: parseMove(move),
     }
-  }
-
-  get #movesKey(): string {
-    return this.store.key('guest-moves')
   }
 }
 
@@ -233,6 +231,10 @@ function planDecision(owner: GuestOwner, move: StoredMove, decision: MoveDecisio
   if (decision === 'cancel') return planCancel(owner, id)
   if (decision === 'switch') return owner.hostId === fromHostId ? planSwitch(owner, id) : undefined
   return decided && planReturn(owner, { fromHostId, toHostId, generation: decided.generation })
+}
+
+export function parseMove(text: string | null | undefined): StoredMove | undefined {
+  return text ? (JSON.parse(text) as StoredMove) : undefined
 }
 
 function withOwner({ move: _before, ...rest }: Reservation, owner: GuestOwner): Reservation {

@@ -2,7 +2,7 @@ import type { Store } from '../../store/store.js'
 import type { Reservation } from './plan-claims.js'
 
 /**
- * Names of the store's keys for ids, uuids and names of guests.
+ * Names of the store's keys for ids, uuids, names and moves of guests.
  *
  * | key | holds |
  * |---|---|
@@ -10,6 +10,7 @@ import type { Reservation } from './plan-claims.js'
  * | `guest-ids` | hash: id → uuid |
  * | `guest-name:<lower case>` | uuid |
  * | `guest-operation:<operation id>` | uuid |
+ * | `guest-moves` | hash: uuid → StoredMove as JSON |
  * | `former-guest:<uuid>` | last ownership generation of a deleted guest that had several owners, for a year |
  * | `next-guest-id` | the highest id assigned so far |
  */
@@ -18,6 +19,10 @@ export class GuestKeys {
 
   get guests(): string {
     return this.store.key('guests')
+  }
+
+  get moves(): string {
+    return this.store.key('guest-moves')
   }
 
   get ids(): string {

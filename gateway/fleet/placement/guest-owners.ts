@@ -158,5 +158,5 @@ function claimOf({ uuid, id, name, ownership, revision }: ReportedGuest, epoch: 
   const claim = { uuid, id, name, reportedAt: { epoch, revision } }
   if (!ownership) return claim
   const isOwner = ownership.role === 'owner' || ownership.role === 'leaving'
-  return { ...claim, generation: ownership.generation, isOwner, isFenced: ownership.role === 'fenced' }
+  return { ...claim, generation: ownership.generation, isOwner }
 }

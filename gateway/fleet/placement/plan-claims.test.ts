@@ -101,7 +101,7 @@ describe('the registration of guests that host “a” reports', () => {
   for (const [name, change, expected] of [
     ['stops a copy with a lower generation than the registered owner’s', { generation: 1 }, 2],
     ['stops a copy that is older than the first move of the guest', {}, 2],
-    ['does not stop a copy that is already fenced', { generation: 1, isOwner: false }, undefined],
+    ['sends the newest generation to the host of a copy that it does not own', { generation: 1, isOwner: false }, 2],
     ['does not stop a copy with the generation of the registered owner', { generation: 2 }, undefined],
   ] as const)
     it(name, () => {
@@ -113,8 +113,8 @@ describe('the registration of guests that host “a” reports', () => {
   for (const [name, change, expected] of [
     ['stops an old copy of a guest that was deleted on another host', { generation: 1 }, { add: [], stopped: 2 }],
     [
-      'sends the last generation of a deleted guest to the host of a fenced copy',
-      { isOwner: false, isFenced: true },
+      'sends the last generation of a deleted guest to the host of a copy that it does not own',
+      { isOwner: false },
       { add: [], stopped: 2 },
     ],
     [

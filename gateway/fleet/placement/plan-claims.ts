@@ -39,8 +39,6 @@ export interface GuestClaim {
   readonly generation?: number
   /** False if the host has a copy of the guest that it must not start. Absent: true. */
   readonly isOwner?: boolean
-  /** True if the host keeps the disk of the guest, but knows that the guest belongs to another host. Absent: false. */
-  readonly isFenced?: boolean
   readonly reportedAt?: ReportPosition
 }
 
@@ -127,12 +125,12 @@ interface StoredGuest {
  */
 function newerOwner(
   hostId: string,
-  { generation = 0, isOwner, isFenced = false }: GuestClaim,
+  { generation = 0 }: GuestClaim,
   { known, deletedAt = 0 }: StoredGuest,
 ): Pick<Refusal, 'ownerGeneration'> {
   const stored = known ? (known.generation ?? 0) : deletedAt
-  // A host with a fenced copy must also learn the newest generation, to reject late messages with older generations.
-  const isOutdated = (isOwner !== false || isFenced) && known?.hostId !== hostId && generation < stored
+  // Hosts that do not own their copy must also learn the newest generation, to reject late messages with older ones.
+  const isOutdated = known?.hostId !== hostId && generation < stored
   return isOutdated ? { ownerGeneration: stored } : {}
 }
 

@@ -40,6 +40,17 @@ export function planReturn(
   return { hostId: switched.fromHostId, generation: generation + 1 }
 }
 
+/**
+ * True if the record of a decided move is not needed any more when the guest is restored on another host: the move has
+ * ended without a change of the owner, which is the failed host.
+ */
+export function mayForgetMove(
+  move: { readonly fromHostId: string; readonly isDecided: boolean },
+  failedHostId: string,
+): boolean {
+  return move.isDecided && move.fromHostId === failedHostId
+}
+
 /** Makes another host the owner of a guest whose host has failed. The target restores the guest from a backup. */
 export function planEvacuate(owner: GuestOwner, fromHostId: string, toHostId: string): GuestOwner | undefined {
   if (owner.hostId !== fromHostId || owner.move || toHostId === fromHostId) return undefined

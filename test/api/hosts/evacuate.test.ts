@@ -3,8 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { changeOwnership } from '../../../agent/guests/moves/change-ownership.js'
+import type { GuestStore } from '../../../agent/guests/record/guest-store.js'
 import { BackupTarget } from '../../../proto/gen/berth/agent/v1/backup.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
 import { conflict } from '../../../shared/errors.js'
 import { GatewayStatuses } from '../../../gateway/gateways/gateway-status.js'
 import { MoveStore } from '../../../gateway/fleet/moves/move-store.js'
@@ -176,31 +179,58 @@ describe('the evacuation of a failed host over HTTP', function () {
     expect(agentOf(row!.to_host_id).host.contents.get(guest.uuid)).to.equal(`disk of ${guest.name}`)
   })
 
-  it('replaces a paused drain of the host, and ends with a failure for a guest whose move is not decided yet', async () => {
-    const [guest, moving] = [await addGuest(true), await addGuest(true)]
+  it('replaces a paused drain of the host', async () => {
+    const guest = await addGuest(true)
     const begun = await gateway.request('POST', '/hosts/host-a/drain', { body: { mode: 'stop', parallel: 1 } })
     expect(begun.status, begun.text).to.equal(202)
     await gateway.request('POST', '/hosts/host-a/drain/pause')
     await gateway.fleet.setHostState('host-a', 'offline')
-    const moves = new MoveStore(gateway.store)
-    const move = {
-      id: randomUUID(),
-      uuid: moving.uuid,
-      fromHostId: 'host-a',
-      toHostId: 'host-b',
-      beganAtMs: Date.now(),
-    }
-    await moves.begin(move, moving.name)
     const answer = await evacuate({ confirm: 'host-a' })
     expect(answer.status, answer.text).to.equal(202)
-    const rows = new Map((await waitForEnd()).map((row) => [row.name, row]))
-    await moves.decide(move, 'cancel')
-    expect(rows.get(guest.name)).to.include({ state: 'done' })
-    expect(rows.get(moving.name)).to.include({
-      state: 'failed',
-      message: 'the container is already moving to another host',
-    })
+    expect((await waitForEnd()).find(({ name }) => name === guest.name)).to.include({ state: 'done' })
   })
+
+  for (const handsOver of [false, true])
+    it(`restores a guest whose host failed during its move ${handsOver ? 'after' : 'before'} the hand-over, even on the target of the move`, async () => {
+      const moving = await addGuest(true)
+      const move = await beginMove(moving)
+      await gateway.fleet.setHostState('host-a', 'offline')
+      if (handsOver) agentOf('host-a').journal((store) => handOverIn(store, moving, move.id))
+      await evacuate({ confirm: 'host-a' })
+      expect((await waitForEnd())[0]).to.include({ name: moving.name, state: 'done', to_host_id: 'host-b' })
+      await waitFor(() => runsOn('host-b', moving), { what: 'the restored guest' })
+      expect(await new MoveStore(gateway.store).find(moving.uuid)).to.equal(undefined)
+
+      await gateway.fleet.setHostState('host-a', 'online')
+      await waitFor(() => ownershipAt('host-a', moving)?.role === 'fenced', {
+        what: () => `the fence of the old copy: ${JSON.stringify(ownershipAt('host-a', moving))}`,
+      })
+      expect(runsOn('host-a', moving)).to.equal(false)
+      expect(agentOf('host-a').host.contents.get(moving.uuid)).to.equal(`disk of ${moving.name}`)
+    })
+
+  /** Begins a move from host-a to host-b, and lets host-b expect the guest. No transfer begins. */
+  async function beginMove({ uuid, name }: Guest) {
+    const ids = { id: randomUUID(), uuid, fromHostId: 'host-a', toHostId: 'host-b' }
+    await new MoveStore(gateway.store).begin({ ...ids, beganAtMs: Date.now(), isRunning: true }, name)
+    const { guest } = gateway.fleet.view.findGuest(uuid)!
+    const expected = { moveId: ids.id, generation: 0, fromHostId: 'host-a', guest }
+    await gateway.fleet.agent('host-b').moves.expectGuest(ExpectGuestRequest.create(expected))
+    await waitFor(() => ownershipAt('host-b', { uuid })?.role === 'arriving', { what: 'the expected guest' })
+    return ids
+  }
+
+  /** Records that the guest was stopped and completely sent, as an agent does immediately before its host fails. */
+  function handOverIn(store: GuestStore, { uuid }: Guest, moveId: string): void {
+    changeOwnership(store, uuid, { kind: 'leave', moveId, generation: 0 })
+    store.update(uuid, { wanted: 'stopped', status: 'stopped' })
+    changeOwnership(store, uuid, { kind: 'hand_over' })
+  }
+
+  const ownershipAt = (host: string, { uuid }: Pick<Guest, 'uuid'>) =>
+    agentOf(host)
+      .guests()
+      .find((guest) => guest.uuid === uuid)?.ownership
 
   it('restores on another host each guest that has a backup, and fences its old copy when the failed host returns', async () => {
     const [saved, lost] = [await addGuest(true), await addGuest(false)]

@@ -42,17 +42,25 @@ function failSteps(world: World): Step[] {
 function evacuateSteps(world: World, rules: Rules): Step[] {
   const pairs = world.hosts.flatMap((_, from) => world.hosts.map((__, to) => ({ from, to })))
   return pairs.flatMap(({ from, to }) => {
-    // Gateways refuse guests with a stored move, and do not choose hosts that report a copy of the guest.
+    // Gateways first cancel the move of a failed host, and do not choose hosts that report a copy of the guest.
     const { isDown, ownership } = world.hosts[to]!
     if (!world.hosts[from]!.isDown || isDown || !rules.mayRestoreOn(ownership)) return []
-    if (!world.moves.every(({ isForgotten }) => isForgotten) || hasOpenEvacuation(world)) return []
+    if (!world.moves.every((move) => isOver(rules, move, from)) || hasOpenEvacuation(world)) return []
+    const moves = world.moves.map((move) => ({ ...move, isForgotten: true }))
     const store = rules.planEvacuate(world.store, String(from), String(to))
     if (!store) return []
     const owners = [...world.owners]
     owners[store.generation] = to
     const evacuations = [...world.evacuations, { from, to, generation: store.generation, state: 'ordered' } as const]
-    return [{ name: `evacuate ${from}→${to}`, next: { ...world, store, owners, evacuations }, isProgress: false }]
+    return [
+      { name: `evacuate ${from}→${to}`, next: { ...world, moves, store, owners, evacuations }, isProgress: false },
+    ]
   })
+}
+
+function isOver(rules: Rules, { isForgotten, from, decided }: World['moves'][number], failed: number): boolean {
+  const move = { fromHostId: String(from), isDecided: decided !== undefined }
+  return isForgotten === true || rules.mayForgetMove(move, String(failed))
 }
 
 interface NumberedEvacuation {
@@ -68,8 +76,11 @@ function restoreSteps(world: World, rules: Rules, numbered: NumberedEvacuation):
   // The order can arrive again. A gateway reads the owner in the store directly before it sends the order.
   const orders =
     world.store.generation === generation ? received(world, rules, to, { kind: 'restore', generation }) : []
+  // A late request of an earlier move can make the target expect the guest. It then refuses the order.
+  const isRefused = state === 'ordered' && !isDown && ownership.role === 'arriving' && ownership.generation < generation
   return [
     ...orders,
+    ...(isRefused ? [{ name: `refuse ${to}`, next: withState(world, numbered.at, 'failed'), isProgress: true }] : []),
     ...(isOwn && state === 'ordered' ? operationSteps(world, numbered) : []),
     ...reinstateSteps(world, rules, numbered),
   ]
@@ -131,7 +142,7 @@ function returnSteps(world: World, rules: Rules, host: number): Step[] {
     ]
   const { hostId, generation } = world.store
   const isOutdated = host !== Number(hostId) && at.ownership.generation < generation
-  const event = { kind: 'appoint', generation, isOwner: false } as const
+  const event = { kind: 'appoint', generation, isOwner: false, keepsCopy: rules.keepsCopies() } as const
   const isNeeded = isOutdated && rules.isTold(at.ownership)
   const isMoving = world.moves.some(({ from, isForgotten }) => from === host && !isForgotten)
   const fenced = isNeeded && !isMoving ? received(world, rules, host, event) : []

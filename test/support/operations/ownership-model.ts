@@ -7,6 +7,7 @@ import {
   type OwnershipEvent,
 } from '../../../agent/guests/ownership/plan-ownership.js'
 import {
+  mayForgetMove,
   planBegin,
   planCancel,
   planEvacuate,
@@ -105,12 +106,15 @@ export const productRules = {
   planReturn,
   planEvacuate,
   planReinstate,
+  mayForgetMove,
   /** True if a gateway may make the failed host the owner again. The restore must have failed and been undone. */
   mayReinstate: (state: EvacuatedGuest['state']): boolean => state === 'failed',
   /** True if a gateway may restore the guest on a host that has this role for the guest. */
   mayRestoreOn: ({ role }: Ownership): boolean => role === 'absent',
   /** True if a gateway tells a host with this role that another host owns the guest, even without a move. */
-  isTold: ({ role }: Ownership): boolean => role === 'owner' || role === 'leaving' || role === 'fenced',
+  isTold: ({ role }: Ownership): boolean => role !== 'absent',
+  /** True if a host keeps the disk of a guest that it has handed over in a move that was canceled while it was off. */
+  keepsCopies: (): boolean => true,
   /** True if a host that has returned starts its guest only after a gateway has checked the owner. */
   waitsForOwners: (): boolean => true,
   /** True if a gateway may tell a host to delete its copy. `hasOwner`: the owner has confirmed its ownership. */
@@ -249,9 +253,11 @@ function messageSteps(world: World, rules: Rules): Step[] {
     const isRepeated =
       isReinstated || world.moves.some(({ decided: known, isForgotten }) => known === generation && !isForgotten)
     return world.hosts.flatMap((_, host) => {
-      if (owner !== host && !rules.mayDismiss(hasAnswered(world, generation))) return []
+      if (owner !== host && !rules.mayDismiss(hasAnswered(world, generation) || isCanceled(world, generation)))
+        return []
       if (owner === host && isOfEvacuation(world, generation)) return []
-      const steps = received(world, rules, host, { kind: 'appoint', generation, isOwner: owner === host })
+      const keepsCopy = isOfEvacuation(world, generation) && rules.keepsCopies()
+      const steps = received(world, rules, host, { kind: 'appoint', generation, isOwner: owner === host, keepsCopy })
       return steps.map((step) => ({ ...step, isProgress: isRepeated }))
     })
   })
@@ -261,6 +267,11 @@ function messageSteps(world: World, rules: Rules): Step[] {
 /** True if an evacuation made this generation. Its owner gets an order to restore instead of the event `appoint`. */
 function isOfEvacuation({ evacuations }: World, generation: number): boolean {
   return evacuations.some((one) => one.generation === generation)
+}
+
+/** True if a canceled move made this generation. Its source has the newest disk, even if it does not answer. */
+function isCanceled({ moves, owners }: World, generation: number): boolean {
+  return moves.some(({ decided: known, from }) => known === generation && owners[generation] === from)
 }
 
 /** True if the owner in this generation has a copy of the guest, and knows that it owns the guest. */
