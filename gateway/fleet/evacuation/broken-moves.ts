@@ -7,6 +7,7 @@ import { mayForgetMove } from '../placement/plan-owner.js'
 export interface BrokenMovesOptions {
   readonly moves: Pick<MoveStore, 'find' | 'decide' | 'confirmDecided'>
   readonly announcer: Pick<Announcer, 'dismissOther'>
+  readonly reached: (hostId: string, revision: number) => Promise<void>
   readonly log: Logger
 }
 
@@ -35,7 +36,8 @@ export class BrokenMoves {
   /** If the target cannot be reached now, it is informed when it is online again. */
   async #dismissTarget(move: StoredMove): Promise<void> {
     try {
-      await this.options.announcer.dismissOther(move)
+      for (const { hostId, revision } of await this.options.announcer.dismissOther(move))
+        await this.options.reached(hostId, revision)
     } catch (error) {
       const reason = describeError(error)
       this.options.log.debug({ guest: move.uuid, reason }, 'the target of a canceled move could not be informed')

@@ -13,6 +13,11 @@ export interface AnnouncerOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
+interface ReportedResult {
+  readonly hostId: string
+  readonly revision: number
+}
+
 /** Reports to hosts which host owns a guest. Each call can be repeated, because hosts ignore what they already know. */
 export class Announcer {
   constructor(private readonly options: AnnouncerOptions) {}
@@ -42,15 +47,17 @@ export class Announcer {
     }
   }
 
-  async dismissOther(move: StoredMove): Promise<void> {
-    const { watched, reached } = this.options
-    const { uuid, decided } = move
-    const dismissal = { uuid, generation: decided!.generation, isOwner: false }
+  /** @returns the revisions with which these hosts report the result */
+  async dismissOther(move: StoredMove): Promise<ReportedResult[]> {
+    const { watched } = this.options
+    const dismissal = { uuid: move.uuid, generation: move.decided!.generation, isOwner: false }
+    const results: ReportedResult[] = []
     for (const hostId of this.#othersOf(move)) {
       if (watched.isRemoved(hostId)) continue
       const { revision } = await watched.agent(hostId).moves.appointOwner(dismissal)
-      await reached(hostId, revision)
+      results.push({ hostId, revision })
     }
+    return results
   }
 
   /** Returns the move's host that is not the owner. If the target is not known, returns all hosts except the owner. */

@@ -4,6 +4,7 @@ import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { waitFor } from '../../../test/support/wait.js'
 import { FleetState } from '../view.js'
+import { Announcer, type AnnouncerOptions } from './announcer.js'
 import { MoveDecider, type MoveDeciderOptions } from './move-decider.js'
 import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
 
@@ -40,7 +41,7 @@ class Lab {
         this.told.push(`${hostId} ${request.generation} ${request.isOwner}`)
         return { revision: 0 }
       }
-    this.#decider = new MoveDecider({
+    const parts = {
       view: this.view,
       watched: {
         agent: (hostId: string) => ({ moves: { appointOwner: appointOwner(hostId) } }),
@@ -52,7 +53,8 @@ class Lab {
       confirmations: { work: () => undefined, settled: async () => undefined },
       log: pino({ level: 'silent' }),
       reached: async () => undefined,
-    } as unknown as MoveDeciderOptions)
+    } as unknown as Omit<MoveDeciderOptions, 'announcer'> & AnnouncerOptions
+    this.#decider = new MoveDecider({ ...parts, announcer: new Announcer(parts) })
     this.#decider.start()
   }
 
