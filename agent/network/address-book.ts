@@ -55,7 +55,7 @@ export class HostAddressBook implements AddressBook {
     const mark = markOf(config.table)
     this.#pools = new AddressPools({ db, config })
     this.#ipv4 = new HostIpv4(this.#ip, mark, log)
-    this.#ipv6 = new HostIpv6(this.#ip, ipv6PlaceOf(config))
+    this.#ipv6 = new HostIpv6(this.#ip, ipv6PlaceOf(config), log)
     this.#contested = new ContestedAddresses({ log })
   }
 
@@ -143,6 +143,7 @@ export class HostAddressBook implements AddressBook {
     return this.#mutex.run(
       asStep('stop managing the addresses of guests', async () => {
         this.#ipv4.close()
+        this.#ipv6.close()
         this.#contested.close()
         await this.#ip.close()
       }),
@@ -220,7 +221,7 @@ export async function removeHostAddresses(config: AgentConfig['network'], log: L
   const mark = markOf(config.table)
   try {
     await new HostIpv4(ip, mark, log).removeAll()
-    if (findIpv6Addresses()) await new HostIpv6(ip, ipv6PlaceOf(config)).removeAll()
+    if (findIpv6Addresses()) await new HostIpv6(ip, ipv6PlaceOf(config), log).removeAll()
   } finally {
     await ip.close()
   }

@@ -4,6 +4,7 @@ import {
   planGateway6,
   planHostIpv4,
   planHostIpv6,
+  planIpv6Announcements,
   planIpv6Settings,
   type GuestIpv6,
   type ObservedIpv4,
@@ -108,6 +109,16 @@ describe('the plan of routes, neighbour entries and proxy entries for IPv6 addre
     ],
   ] as const)
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
+
+  it('announces an address on an interface on which the host has not answered for it yet', () => {
+    const other = { ...proxied, address: '2001:db8::6' }
+    const announced = (known: [string, string][]) => [
+      ...planIpv6Announcements([proxied, { ...guest, address: '2001:db8::7' }, other], new Map(known)),
+    ]
+    expect(announced([])).to.deep.equal([['eth0', ['2001:db8::5', '2001:db8::6']]])
+    expect(announced([['2001:db8::5', 'eth0']])).to.deep.equal([['eth0', ['2001:db8::6']]])
+    expect(announced([['2001:db8::5', 'eth1']])).to.deep.equal([['eth0', ['2001:db8::5', '2001:db8::6']]])
+  })
 })
 
 describe('the plan of the bridge’s IPv6 gateway address', () => {

@@ -119,6 +119,25 @@ export function planGuestIpv6Removal({ address, proxyOn }: GuestIpv6, place: Ipv
   ]
 }
 
+/**
+ * Plans which addresses to announce on which interface: those that the host has begun to answer for.
+ * @param known interface on which the host already answers for an address, by address
+ * @returns addresses by interface
+ */
+export function planIpv6Announcements(
+  want: readonly GuestIpv6[],
+  known: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string[]> {
+  const announced = new Map<string, string[]>()
+  for (const { address, proxyOn } of want) {
+    if (proxyOn === '' || known.get(address) === proxyOn) continue
+    const addresses = announced.get(proxyOn) ?? []
+    announced.set(proxyOn, addresses)
+    addresses.push(address)
+  }
+  return announced
+}
+
 function planRouteRemoval(address: string, { bridge, mark }: Ipv6HostPlace): string {
   return `route delete ${address}/128 dev ${bridge} protocol ${mark.protocol}`
 }
