@@ -3,6 +3,7 @@ import { invalidField } from '../../../shared/errors.js'
 import { parseCidrOrAddress } from '../../../shared/addresses.js'
 import { PoolAddress, type ScannedAddress } from '../../../proto/gen/berth/agent/v1/network.js'
 import type { Fleet } from '../../fleet/contract.js'
+import { refuseSharedIpv6 } from '../../fleet/shared-pools.js'
 import { chooseHost, HostQuerySchema } from '../host-choice.js'
 import { planAddresses } from '../guests/plan-settings.js'
 import { route, type Route } from '../../http/route.js'
@@ -156,6 +157,7 @@ function assignRoute(fleet: Fleet): Route {
       const addresses = planAddresses('ipv6_addresses', context.body.ipv6_addresses)
       const count = context.body.ipv6_count ?? 0
       const detail = addresses.join(', ') || `count ${count || 1}`
+      refuseSharedIpv6(fleet.view, context.guest.hostId, addresses)
       const change = { $case: 'assignIpv6', value: { count, addresses } } as const
       const { guest } = await changeSetting(fleet, context, { change, detail })
       const { id, name, ipv6Addresses: all } = guest

@@ -1,10 +1,11 @@
 import type { PoolAddress } from '../../../proto/gen/berth/agent/v1/network.js'
 import { isInRange } from '../../../shared/addresses.js'
 import { conflict } from '../../../shared/errors.js'
-import type { Fleet, HostView } from '../../fleet/contract.js'
+import type { Fleet } from '../../fleet/contract.js'
+import { mayServe } from '../../fleet/shared-pools.js'
 
 /**
- * Checks that no other host of a shared pool has the addresses that are to be added to the pool of this host.
+ * Checks that no other host of a shared pool has the IPv4 addresses that are to be added to the pool of this host.
  * @returns true if all other hosts of these pools were asked; false if no address of a shared pool is added
  * @throws {BerthError} `address_in_use`, and `host_offline` if another host that may serve the pool is offline
  */
@@ -25,12 +26,4 @@ export async function checkSharedPools(fleet: Fleet, hostId: string, wanted: rea
     if (address !== undefined) throw conflict('address_in_use', `${address} is in the pool of the host ${host.name}`)
   }
   return true
-}
-
-/** True if the host serves one of the pools, or if its pools are not known yet although it has joined. */
-function mayServe(host: HostView, pools: readonly { readonly name: string; readonly range: string }[]): boolean {
-  if (!host.description) return host.certificateNotAfterMs > 0
-  return host.description.sharedPools.some((one) =>
-    pools.some(({ name, range }) => name === one.name && range === one.range),
-  )
 }

@@ -3,6 +3,7 @@ import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { Fleet } from '../contract.js'
 import type { GuestCreation, GuestCreationRequest, HeldRoom } from '../creation-contract.js'
+import { refuseSharedIpv6 } from '../shared-pools.js'
 import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { ChosenHost, Placement } from './placement.js'
@@ -75,12 +76,16 @@ export class GuestCreator {
     return reserved
   }
 
-  /** @throws {BerthError} as `planPlacement`, or the error of an agent if all suitable hosts refused the guest */
+  /**
+   * @throws {BerthError} as `planPlacement`, `address_in_use`, or the error of an agent if all suitable hosts refused
+   * the guest
+   */
   #place(request: GuestCreationRequest, rooms: ReservedRooms, refusals: Refusals): ChosenHost {
-    const { placement, fleet } = this.options
+    const { placement, fleet, view } = this.options
     const placed = placement.placeNew(request, rooms, (hostId) => refusals.has(hostId))
     if (!placed) throw mostTelling([...refusals.values()])
     fleet.agent(placed.hostId) // throws if the host is offline, before anything is reserved
+    refuseSharedIpv6(view, placed.hostId, request.spec.ipv6Addresses)
     return placed
   }
 
