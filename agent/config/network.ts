@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { section } from './fields.js'
 
 const ipv4Cidr = '^\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}$'
+const cidr = '^(\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}|[0-9A-Fa-f:]{2,39}/\\d{1,3})$'
 
 export const networkSchema = Type.Object(
   {
@@ -31,13 +32,14 @@ export const networkSchema = Type.Object(
       default: [],
       maxItems: 16,
     }),
-    /** Ranges of public IPv4 addresses on a segment that this host shares with other hosts. */
+    /** Ranges of public addresses on a segment that this host shares with other hosts. */
     shared_pools: Type.Array(
       Type.Object(
         {
           /** Name of the pool. Hosts with the same name and range serve the same pool. */
           name: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' }),
-          range: Type.String({ pattern: ipv4Cidr }),
+          /** IPv4 network, or IPv6 network with a prefix length of at most 80. */
+          range: Type.String({ pattern: cidr }),
           /** Interface on the segment. Empty: the uplink with the default route. */
           interface: Type.String({ default: '', pattern: '^([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?$' }),
         },

@@ -67,6 +67,10 @@ export class HostAddressBook implements AddressBook {
     return this.#pools.keep(addresses, others)
   }
 
+  keepIpv6(addresses: readonly string[], others: readonly SharedRange[]): string[] {
+    return this.#pools.keepIpv6(addresses, others)
+  }
+
   listShared(addresses: readonly string[]): string[] {
     return this.#pools.listShared(addresses)
   }

@@ -73,6 +73,12 @@ export interface Network {
    * @returns the addresses, each with its interface on this host
    */
   keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[]
+  /**
+   * Finds the IPv6 addresses that an arriving guest keeps. Changes nothing. The caller passes the result to `choose`,
+   * which accepts each of these addresses in the same transaction.
+   * @param others as for `keep`
+   */
+  keepIpv6(addresses: readonly string[], others: readonly SharedRange[]): string[]
   /** Returns those of the addresses that are in a shared pool of this host. */
   listShared(addresses: readonly string[]): string[]
   /** Applies a guest's settings, and removes its former addresses and mappings. @param parts parts that have changed */
@@ -138,6 +144,8 @@ export interface AddressBook {
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Finds addresses that an arriving guest keeps (described at `Network.keep`). */
   keep(addresses: readonly string[], others: readonly SharedRange[]): PoolAddress[]
+  /** Finds IPv6 addresses that an arriving guest keeps (described at `Network.keepIpv6`). */
+  keepIpv6(addresses: readonly string[], others: readonly SharedRange[]): string[]
   /** Returns those of the addresses that are in a shared pool of this host. */
   listShared(addresses: readonly string[]): string[]
   /** Makes the host's addresses, routes and neighbours match all guests' settings. @returns the repairs */

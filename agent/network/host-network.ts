@@ -35,6 +35,10 @@ export class HostNetwork implements Network {
     return this.addresses.keep(addresses, others)
   }
 
+  keepIpv6(addresses: readonly string[], others: readonly SharedRange[]): string[] {
+    return this.addresses.keepIpv6(addresses, others)
+  }
+
   listShared(addresses: readonly string[]): string[] {
     return this.addresses.listShared(addresses)
   }

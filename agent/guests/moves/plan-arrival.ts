@@ -34,12 +34,8 @@ export function planMappings(
 }
 
 /** Returns the addresses in the order of `before`. Addresses in `chosen` replace those that the guest does not keep. */
-export function planAddresses(
-  before: readonly string[],
-  kept: readonly { readonly address: string }[],
-  chosen: readonly string[],
-): string[] {
-  const stays = new Set(kept.map(({ address }) => address))
+export function planAddresses(before: readonly string[], kept: readonly string[], chosen: readonly string[]): string[] {
+  const stays = new Set(kept)
   const fresh = [...chosen]
   return before.map((address) => (stays.has(address) ? address : fresh.shift()!))
 }

@@ -132,19 +132,22 @@ interface PublicAddresses {
 }
 
 /**
- * Chooses as many addresses as the guest has now. Addresses of a pool that both hosts serve stay, and join the pool of
- * this host later. All other addresses are new, because the guest's present host still uses the old ones.
+ * Chooses as many addresses as the guest has now. Addresses of a pool that both hosts serve stay. All other addresses
+ * are new, because the guest's present host still uses the old ones.
+ * @returns in `kept` the IPv4 addresses that stay, which join the pool of this host later
  */
 export function chooseAddresses(
   { network }: Pick<GuestContext, 'network'>,
   guest: Pick<ArrivingGuest, 'publicIpv4s' | 'sharedPools'> & PublicAddresses,
 ): Pick<GuestRecord, 'publicIpv4s' | 'ipv6Addresses'> & { readonly kept: PoolAddress[] } {
   const kept = network.keep(guest.publicIpv4s, guest.sharedPools)
-  const count = { ipv4Count: guest.publicIpv4s.length - kept.length, ipv6Count: guest.ipv6Addresses.length }
-  const { publicIpv4s, ipv6Addresses } = network.choose({ ...count, publicIpv4s: [], ipv6Addresses: [] })
+  const kept6 = network.keepIpv6(guest.ipv6Addresses, guest.sharedPools)
+  const [ipv4Count, ipv6Count] = [guest.publicIpv4s.length - kept.length, guest.ipv6Addresses.length - kept6.length]
+  const chosen = network.choose({ ipv4Count, publicIpv4s: [], ipv6Count, ipv6Addresses: kept6 })
+  const stays = kept.map(({ address }) => address)
   return {
-    publicIpv4s: planAddresses(guest.publicIpv4s, kept, publicIpv4s),
-    ipv6Addresses: [...ipv6Addresses],
+    publicIpv4s: planAddresses(guest.publicIpv4s, stays, chosen.publicIpv4s),
+    ipv6Addresses: planAddresses(guest.ipv6Addresses, kept6, chosen.ipv6Addresses.slice(kept6.length)),
     kept,
   }
 }

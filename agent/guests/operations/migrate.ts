@@ -155,7 +155,7 @@ function leaveStep(context: BackupContext, live: LiveSender): MoveStep {
       const hadLeft = stay(context.store, uuid)
       if (step.input.live) await live.releaseOrEnd(step)
       else if (hadLeft) await bootAgain(context, context.store.get(uuid), step)
-      if (step.input.keptIpv4s?.length) await restoreAddresses(context, step)
+      if (mayKeep(context, step)) await restoreAddresses(context, step)
     }),
   }
 }
@@ -197,9 +197,16 @@ function handOverStep(context: BackupContext, live: LiveSender): MoveStep {
  * Removes the guest's public addresses from this host before the target can answer for them. Later, the role
  * `handed_over` keeps these addresses off the host, even after a restart of the agent.
  */
-async function withdrawKept(context: BackupContext, { subject: { id: uuid }, input }: StepContext<MigrateInput>) {
-  if (!input.keptIpv4s?.length || readOwnership(context.store, uuid).role !== 'leaving') return
+async function withdrawKept(context: BackupContext, step: StepContext<MigrateInput>) {
+  const { id: uuid } = step.subject
+  if (!mayKeep(context, step) || readOwnership(context.store, uuid).role !== 'leaving') return
   await context.network.withdraw(networkOf(context.store.get(uuid), context.config))
+}
+
+/** True if the guest keeps public addresses, or has IPv6 addresses in a shared pool, which it possibly keeps. */
+function mayKeep({ store, network }: BackupContext, { subject, input }: StepContext<MigrateInput>): boolean {
+  if (input.keptIpv4s?.length) return true
+  return network.listShared(store.find(subject.id)?.ipv6Addresses ?? []).length > 0
 }
 
 /** Adds the addresses to this host again, because the guest stays. If this fails, the network comparison adds them. */

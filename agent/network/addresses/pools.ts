@@ -7,7 +7,14 @@ import { formatIpv6, parseIpv6, parseSubnet6, type Ipv6Network } from './ipv6.js
 import { availableSources, planIpv6, type Ipv6Plan } from './plan-ipv6.js'
 import type { Ipv6Prefix, PoolAddress } from './pool.js'
 import { readHeldPrefixes, readPrefixes } from './address-tables.js'
-import { isShared, parseSharedPools, planKept, type SharedPool, type SharedRange } from './shared-pools.js'
+import {
+  isShared,
+  parseSharedPools,
+  planKept,
+  planKeptIpv6,
+  type SharedPool,
+  type SharedRange,
+} from './shared-pools.js'
 
 /** Addresses that a guest requests from the host's pools. */
 export interface AddressOrder {
@@ -70,6 +77,21 @@ export class AddressPools {
       uplink: readUplinks(this.#facts, config.uplinks).ipv4?.interface ?? '',
       interfaces: new Set(this.#facts.listInterfaces()),
       isFree: (address) => !own.has(address) && isUnknown(db, address),
+    })
+  }
+
+  /** Finds the IPv6 addresses that an arriving guest keeps (described at `Network.keepIpv6`). */
+  keepIpv6(addresses: readonly string[], others: readonly SharedRange[]): string[] {
+    if (this.#shared.length === 0 || others.length === 0 || addresses.length === 0) return []
+    const { db, config } = this.options
+    const plan = this.readIpv6()
+    const reserved = this.#readReserved(plan)
+    return planKeptIpv6(addresses, {
+      own: this.#shared,
+      others,
+      uplink: readUplinks(this.#facts, config.uplinks).ipv6?.interface ?? '',
+      sources: availableSources(plan.sources),
+      isFree: (address) => !reserved.has(address) && isUnknown(db, address),
     })
   }
 

@@ -10,7 +10,7 @@ import { availableSources, findSource, type Ipv6Mode, type Ipv6Plan } from './pl
 import { checkNamedAddresses, checkPoolChange, checkPortsChange, checkSourcesChange } from './plan-routing.js'
 import type { ScannedAddress } from './plan-scan.js'
 import { parsePool, parsePrefixes, type Ipv6Prefix, type PoolAddress, type PoolRules } from './pool.js'
-import { forgetDeparted, readElsewhere } from './shared-pools.js'
+import { checkSharedPrefixes, forgetDeparted, parseSharedPools, readElsewhere } from './shared-pools.js'
 import { readPoolRules } from './pool-rules.js'
 import { scanIpv4, type ScanRequest } from './scan.js'
 import {
@@ -174,9 +174,11 @@ export class Routing {
   #parse({ ipv4Pool, ipv6Prefixes, nat4Ports, isChecked = false }: RoutingChange): RoutingChange {
     const rules = this.#readRules()
     if (nat4Ports) checkPortRange('nat4_port_range', nat4Ports)
+    const prefixes = ipv6Prefixes && parsePrefixes(this.#withoutPrivate(ipv6Prefixes), rules)
+    if (prefixes) checkSharedPrefixes(prefixes, parseSharedPools(this.options.config.network.shared_pools))
     return {
       ipv4Pool: ipv4Pool && parsePool(ipv4Pool, rules),
-      ipv6Prefixes: ipv6Prefixes && parsePrefixes(this.#withoutPrivate(ipv6Prefixes), rules),
+      ipv6Prefixes: prefixes,
       nat4Ports,
       isChecked,
     }

@@ -54,6 +54,10 @@ export class MemoryNetwork implements Network {
     return this.#pools.keep(...order)
   }
 
+  keepIpv6(...order: Parameters<AddressPools['keepIpv6']>): string[] {
+    return this.#pools.keepIpv6(...order)
+  }
+
   listShared(addresses: readonly string[]): string[] {
     return this.#pools.listShared(addresses)
   }
