@@ -4,11 +4,70 @@ import { readPool, replacePool } from '../../agent/network/addresses/address-tab
 import { readDeparted } from '../../agent/network/addresses/shared-pools.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { LabAgent } from '../support/memory/lab-agent.js'
+import { ipv6Address } from '../support/memory/memory-host.js'
 import { MoveLab } from '../support/memory/move-lab.js'
 import { waitFor } from '../support/wait.js'
 
 const [first, second, third, outside] = ['203.0.113.1', '203.0.113.2', '203.0.113.3', '198.51.100.1']
 const range = '203.0.113.0/24'
+
+describe('two hosts that serve the same shared IPv6 pool', function () {
+  let lab: MoveLab
+  const kept = '2001:db8:1::7'
+  before(async () => {
+    const pool = { name: 'rack-6', range: '2001:db8:1::/64', interface: 'eth0' }
+    lab = await MoveLab.start({ network: { shared_pools: [pool] } })
+    for (const { host, domain } of [lab.source, lab.target]) {
+      host.ipv6Addresses = [{ ...ipv6Address, address: '2001:0db8:0001:0000:0000:0000:0000:000a', prefixLength: 64 }]
+      const prefix = { interface: 'eth0', address: '', prefix: '2001:db8:1::', prefixLen: 64, gateway: '' }
+      await domain.routing.setRouting({ ipv6Prefixes: [prefix] })
+    }
+  })
+  after(() => lab?.close())
+  afterEach(async () => {
+    lab.reset()
+    await lab.fleet.removeGuests()
+  })
+
+  const addressesOf = ({ uuid }: Guest): string[] | undefined => lab.fleet.view.findGuest(uuid)?.guest.ipv6Addresses
+  const placedBy = (agent: LabAgent, { uuid }: Guest): readonly string[] =>
+    agent.host.wire.guests.get(uuid)?.ipv6Addresses ?? []
+
+  it('keep the address of a guest that moves, and the source removes it before the target is the owner', async () => {
+    const guest = await lab.addGuest({ ipv6Addresses: [kept, '2001:db8:2::7'] })
+    await lab.source.domain.reconciler.network.ensure(['addresses'])
+    expect(placedBy(lab.source, guest)).to.include(kept)
+    const plan = await lab.fleet.relocation.moves.check(lab.requestFor(guest))
+    expect(plan.network.ipv6Addresses[0]).to.equal(kept)
+    expect(plan.network.ipv6Addresses[1]).to.match(/^2001:db8:1:/)
+    let left: readonly string[] | undefined
+    lab.target.observer = ({ step, phase }) => {
+      if (step === 'configure' && phase === 'before-run') left = placedBy(lab.source, guest)
+    }
+    await lab.moveDone(guest)
+    await lab.expectOnlyAt('host-b', guest)
+    expect(left).to.deep.equal([])
+    expect(addressesOf(guest)?.[0]).to.equal(kept)
+    expect(placedBy(lab.target, guest)).to.include(kept)
+  })
+
+  it('leave the address on the source if the move fails', async () => {
+    const guest = await lab.addGuest({ ipv6Addresses: [kept] })
+    lab.target.host.faults.prepare = () => Promise.reject(new Error('the disk is full'))
+    expect(await lab.move(guest)).to.equal('failed')
+    delete lab.target.host.faults.prepare
+    await lab.expectOnlyAt('host-a', guest)
+    await waitFor(() => placedBy(lab.source, guest).includes(kept))
+  })
+
+  it('assign a new address if a guest of the target has the same one', async () => {
+    const guest = await lab.addGuest({ ipv6Addresses: [kept] })
+    await lab.fleet.addGuest({ ipv6Addresses: [kept] }, 'host-b')
+    await lab.moveDone(guest)
+    await lab.expectOnlyAt('host-b', guest)
+    expect(addressesOf(guest)).to.have.length(1).and.to.not.include(kept)
+  })
+})
 
 describe('two hosts that serve the same shared pool', function () {
   let lab: MoveLab

@@ -17,6 +17,7 @@ const mib = 1024 * 1024
 /** Two real agents in separate network namespaces, each with its own pool, and one real gateway. */
 describe('a gateway that moves guests between two hosts', function () {
   const [shared, different] = ['198.18.151.48/28', '198.18.151.64/28']
+  const [shared6, different6] = ['2001:db8:151::/64', '2001:db8:152::/64']
   const pair = new FleetPair(
     'mv',
     { bridge: 'btest-mv', prefix: '198.18.151' },
@@ -25,6 +26,8 @@ describe('a gateway that moves guests between two hosts', function () {
         shared_pools: [
           { name: 'rack', range: shared, interface: 'up0' },
           { name: `rack-${letter}`, range: different, interface: 'up0' },
+          { name: 'rack-6', range: shared6, interface: 'up0' },
+          { name: `rack-6-${letter}`, range: different6, interface: 'up0' },
         ],
       }),
     },
@@ -203,16 +206,22 @@ describe('a gateway that moves guests between two hosts', function () {
   describe('with public addresses', () => {
     const client = 'btest-mv-client'
     const ip = (...args: string[]): string => execFileSync('ip', args).toString()
+    const prefixes = [shared6, different6].map((prefix) => ({ interface: 'up0', prefix }))
     const setPool = (host: FleetHost, ...addresses: string[]): Promise<GatewayReply> => {
       const items = addresses.map((address) => ({ address, interface: 'up0', prefix_len: 24, gateway: '' }))
-      return pair.gateway.request('PUT', `/routing?host_id=${pair.idOf(host)}`, { body: { items } })
+      const body = { items, ipv6_prefixes: prefixes }
+      return pair.gateway.request('PUT', `/routing?host_id=${pair.idOf(host)}`, { body })
     }
     const [kept, other, spare] = ['198.18.151.50', '198.18.151.66', '198.18.151.67']
+    const [kept6, other6] = ['2001:db8:151::50', '2001:db8:152::50']
     const macOf = (host: FleetHost): string =>
       /link\/ether (\S+)/.exec(ip('-n', host.namespace, 'link', 'show', 'up0'))?.[1] ?? ''
     const answers = (address: string): boolean =>
       spawnSync('ip', ['netns', 'exec', client, 'ping', '-c', '1', '-W', '1', address]).status === 0
-    const neighbour = (): string => ip('-n', client, 'neighbour', 'show', kept)
+    const neighbour = (address: string): string => ip('-n', client, 'neighbour', 'show', address)
+    const untilAnswered = (address: string): Promise<unknown> =>
+      waitFor(() => answers(address), { what: () => `an answer of ${address}: ${neighbour(address)}` })
+    const proxiesOf = (host: FleetHost): string => ip('-n', host.namespace, '-6', 'neighbour', 'show', 'proxy')
     const removeClient = (): void => void spawnSync('ip', ['netns', 'delete', client])
 
     before(() => {
@@ -222,10 +231,17 @@ describe('a gateway that moves guests between two hosts', function () {
       ip('link', 'set', 'btest-mv-c', 'master', 'btest-mv', 'up')
       ip('-n', client, 'address', 'add', '198.18.151.200/24', 'dev', 'eth0')
       ip('-n', client, 'link', 'set', 'eth0', 'up')
+      for (const [namespace, device, end] of [
+        [client, 'eth0', '200'],
+        [first.namespace, 'up0', '11'],
+        [second.namespace, 'up0', '12'],
+      ] as const)
+        for (const range of [shared6, different6])
+          ip('-n', namespace, 'address', 'add', range.replace('::/', `::${end}/`), 'dev', device, 'nodad')
     })
     after(removeClient)
 
-    it('keeps the address of a shared pool, which the target announces to other machines', async () => {
+    it('keeps the addresses of shared pools, which the target announces to other machines', async () => {
       for (const [host, addresses] of [
         [first, [kept, other]],
         [second, [spare]],
@@ -233,21 +249,35 @@ describe('a gateway that moves guests between two hosts', function () {
         const { status, body } = await setPool(host, ...addresses)
         expect(status, JSON.stringify(body)).to.equal(200)
       }
-      const guest = await pair.create('public', { public_ipv4s: [kept, other] })
-      await waitFor(() => answers(kept), { what: () => `an answer of ${kept}: ${neighbour()}` })
-      expect(neighbour()).to.contain(macOf(first))
+      const guest = await pair.create('public', { public_ipv4s: [kept, other], ipv6_addresses: [kept6, other6] })
+      for (const address of [kept, kept6]) {
+        await untilAnswered(address)
+        expect(neighbour(address)).to.contain(macOf(first))
+      }
+      expect(proxiesOf(first)).to.contain(kept6)
       const { body } = await pair.migrate(guest, { host_id: pair.idOf(second), dry_run: true })
       const expected = [
         { from: kept, to: kept },
         { from: other, to: spare }, // in a pool that the target does not serve
       ]
       expect(body.data.public_ipv4s).to.deep.equal(expected)
+      expect(body.data.ipv6_addresses[0]).to.deep.equal({ from: kept6, to: kept6 })
+      // Without packets to the address, only an announcement can change a stale entry.
+      ip('-n', client, 'neighbour', 'replace', kept6, 'lladdr', macOf(first), 'dev', 'eth0', 'nud', 'stale')
       const reply = await pair.migrate(guest, { host_id: pair.idOf(second) })
       expect(reply.body.data.public_ipv4s).to.deep.equal(expected)
+      const [stays, changed] = reply.body.data.ipv6_addresses as { from: string; to: string }[]
+      expect(stays).to.deep.equal({ from: kept6, to: kept6 })
+      expect(changed?.from).to.equal(other6)
+      expect(changed?.to).to.not.equal(other6)
       expect((await pair.ended(reply))['status'], pair.logs()).to.equal('done')
-      await waitFor(() => neighbour().includes(macOf(second)), { what: () => `the new MAC: ${neighbour()}` })
-      await waitFor(() => answers(kept), { what: () => `an answer of ${kept}: ${neighbour()}` })
+      for (const address of [kept, kept6]) {
+        const isAnnounced = (): boolean => neighbour(address).includes(macOf(second))
+        await waitFor(isAnnounced, { what: () => `the new MAC: ${neighbour(address)}` })
+        await untilAnswered(address)
+      }
       expect(ip('-n', first.namespace, 'address', 'show', 'dev', 'up0')).to.not.contain(kept)
+      expect(proxiesOf(first)).to.not.contain(kept6)
       await pair.expectAt(second, guest)
     })
 
@@ -255,6 +285,13 @@ describe('a gateway that moves guests between two hosts', function () {
       const refused = await setPool(first, kept, other)
       expect([refused.status, refused.body.code]).to.deep.equal([409, 'address_in_use'])
       expect(refused.body.message).to.contain(second.name)
+    })
+
+    it('refuses to assign the IPv6 address on another host', async () => {
+      const body = { name: 'double', template_id: 'debian-12', host_id: pair.idOf(first), ipv6_addresses: [kept6] }
+      const limits = { vcpu: 0.5, ram_mb: 128, disk_gb: 1 }
+      const refused = await pair.gateway.request('POST', '/containers', { body: { ...body, ...limits } })
+      expect([refused.status, refused.body.code], JSON.stringify(refused.body)).to.deep.equal([409, 'address_in_use'])
     })
   })
 

@@ -37,7 +37,13 @@ describe('IPv6 of guests', function () {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
+    // Another host had the address before. Without packets, only an announcement can change the client's stale entry.
+    const entry = [proxied, 'lladdr', '02:00:00:00:00:99', 'dev', 'eth0', 'nud', 'stale']
+    lab.in(lab.client, 'ip', 'neighbour', 'replace', ...entry)
     await pair.attach(pair.a)
+    const neighbour = (): string => lab.in(lab.client, 'ip', 'neighbour', 'show', proxied)
+    const [, mac = 'no MAC'] = /link\/ether (\S+)/.exec(lab.in(lab.host, 'ip', 'link', 'show', 'up0')) ?? []
+    await waitFor(() => neighbour().includes(mac), { what: () => `the announced MAC: ${neighbour()}` })
     expect(lab.in(lab.host, 'sysctl', '-n', 'net.ipv6.conf.up0.accept_ra').trim()).to.equal('2')
     expect(lab.in(pair.inA, 'ip', '-6', 'address', 'show', 'dev', 'eth0')).to.contain(`${proxied}/128`)
     await waitFor(() => lab.ask(lab.client, `tcp:${proxied}:22`))

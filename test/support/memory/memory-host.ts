@@ -9,6 +9,7 @@ import { makeFetched, type ImagePool } from '../../../agent/images/pool.js'
 import { fetchSettings } from '../../../agent/images/image-settings.js'
 import { discardFetched, sweepFetched } from '../../../agent/images/fetch.js'
 import type { HostFacts } from '../../../agent/network/addresses/host-facts.js'
+import type { InterfaceIpv6 } from '../../../agent/host/net/ipv6-addresses.js'
 import { parseSubnet } from '../../../agent/network/subnet.js'
 import { planFreeBytes } from '../../../agent/storage/room.js'
 import { conflict } from '../../../shared/errors.js'
@@ -28,11 +29,11 @@ const gib = 1024 ** 3
 export const memoryAddresses = { ipv4: ['192.0.2.10', '192.0.2.11'], ipv6: ['2001:db8::a'] } as const
 
 /** An IPv6 address whose prefix is too small for guests. */
-const ipv6Address = {
+export const ipv6Address: InterfaceIpv6 = {
   interface: 'eth0',
   address: '2001:0db8:0000:0000:0000:0000:0000:000a',
   prefixLength: 128,
-  scope: 'global' as const,
+  scope: 'global',
   temporary: false,
   deprecated: false,
   tentative: false,
@@ -54,6 +55,8 @@ export class MemoryHost {
   readonly backupFaults: BackupFaults = {}
   /** Size in bytes that every backup reports. */
   backupBytes = 2_000_000
+  /** IPv6 addresses of the host's interfaces. */
+  ipv6Addresses: readonly InterfaceIpv6[] = [ipv6Address]
   readonly driver = new MemoryDriver(this.faults)
   readonly volumes = new Set<string>()
   /** Text on the disk of each guest. It is the template's id until a test writes another text. */
@@ -94,7 +97,7 @@ export class MemoryHost {
   open(config: AgentConfig): Host {
     const { network } = config
     const subnet = parseSubnet(network.subnet)
-    const facts = factsOf(network.bridge)
+    const facts = factsOf(network.bridge, () => this.ipv6Addresses)
     return {
       ...this.#size,
       readCpus: () => Array.from({ length: this.#size.cpuCores }, (_, cpu) => cpu),
@@ -294,11 +297,11 @@ export class MemoryHost {
   }
 }
 
-function factsOf(bridge: string): HostFacts {
+function factsOf(bridge: string, listIpv6: HostFacts['listIpv6']): HostFacts {
   return {
     listInterfaces: () => ['lo', 'eth0', 'eth1', 'enp129s0f0np0.7', bridge],
     listIpv4: () => memoryAddresses.ipv4.map((address) => ({ interface: 'eth0', address, prefixLength: 24 })),
-    listIpv6: () => [ipv6Address],
+    listIpv6,
     listAddresses: (family) => memoryAddresses[family],
     readDefaultRoutes: () => ({ ipv4: { interface: 'eth0', gateway: '192.0.2.1' }, ipv6: undefined }),
     isVirtual: () => false,
