@@ -44,7 +44,9 @@ type MigrateBody = Static<typeof MigrateBodySchema>
 
 const AddressChangeSchema = Type.Object({
   from: Type.String({ description: 'Address on the present host.' }),
-  to: Type.String({ description: 'Address on the target host.' }),
+  to: Type.String({
+    description: 'Address on the target host. The same as `from` if it stays, for example in a shared pool.',
+  }),
 })
 
 const MigrationSchema = Type.Object(

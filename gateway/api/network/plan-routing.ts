@@ -34,7 +34,9 @@ const PrefixesSchema = Type.Array(
       description:
         'Network address of the IPv6 prefix. It may include the prefix length as `/length`; otherwise `prefix_len` is required.',
     }),
-    prefix_len: optional(prefixLength(128, 'Length of the prefix, if `prefix` does not include it.')),
+    prefix_len: optional(
+      prefixLength(128, 'Length of the prefix, if `prefix` does not include it. In a shared pool, at most 80.'),
+    ),
     gateway: OptionalIpv6Schema,
   }),
   { maxItems: 256, description: 'IPv6 prefixes from which containers get addresses. Replaces all earlier prefixes.' },
