@@ -43,7 +43,9 @@ export function mayServe(host: HostView, pools: readonly SharedPool[]): boolean 
  * @throws {BerthError} `address_in_use`
  */
 export function refuseSharedIpv6(view: FleetView, hostId: string, addresses: readonly string[]): void {
-  const pools = view.findHost(hostId)?.description?.sharedPools ?? []
+  const pools = (view.findHost(hostId)?.description?.sharedPools ?? []).filter(
+    (pool) => sharedOf(addresses, [pool]).length > 0,
+  )
   const shared = new Set(sharedOf(addresses, pools))
   if (shared.size === 0) return
   const others = view.hosts().filter((host) => host.id !== hostId && mayServe(host, pools))

@@ -6,7 +6,7 @@ const baseMs = 10_000
 
 /**
  * Announces IPv6 addresses on the segment by unsolicited neighbour advertisements, so that routers send packets for
- * these addresses to this host. Takes a little more than a second.
+ * these addresses to this host. Takes about 5 ms for each address.
  * @throws {CommandError} for example on an interface without Ethernet
  */
 export async function announceIpv6(device: string, addresses: readonly string[], signal: AbortSignal): Promise<void> {

@@ -1,6 +1,5 @@
 # Announces IPv6 addresses on a segment by unsolicited neighbour advertisements (RFC 4861, 7.2.6), so that routers
-# replace the MAC that they know for an address. Argument: the interface. Standard input: one address per line. Each
-# address is announced twice, at least a second apart, because the first packet can be lost.
+# replace the MAC that they know for an address. Argument: the interface. Standard input: one address per line.
 #
 # System calls: socket with SOCK_RAW, sendto (ICMPv6), ioctl with SIOCGIFINDEX and SIOCGIFHWADDR. Node has no raw
 # sockets. The kernel announces only addresses of the host itself, and Debian has no usual tool for others.
@@ -25,16 +24,13 @@ my ($type, $mac) = unpack('x16 S a6', ask_interface($siocgifhwaddr));
 die "$device is not an Ethernet interface\n" unless $type == $ethernet;
 my $all_nodes = pack_sockaddr_in6(0, inet_pton(AF_INET6, 'ff02::1'), $index);
 
-chomp(my @addresses = <STDIN>);
-for my $round (1, 2) {
-  select(undef, undef, undef, 1) if $round > 1;
-  for my $address (@addresses) {
-    my $target = inet_pton(AF_INET6, $address) // die "$address: not an IPv6 address\n";
-    # The kernel sets the checksum, which is 0 here. The option has a length of one unit of eight bytes.
-    my $packet = pack('C C n N a16 C C a6', $advertisement, 0, 0, $flags, $target, $target_link_address, 1, $mac);
-    defined send($socket, $packet, 0, $all_nodes) or die "$device: $!\n";
-    select(undef, undef, undef, $pause_seconds);
-  }
+while (my $address = <STDIN>) {
+  chomp $address;
+  my $target = inet_pton(AF_INET6, $address) // die "$address: not an IPv6 address\n";
+  # The kernel sets the checksum, which is 0 here. The option has a length of one unit of eight bytes.
+  my $packet = pack('C C n N a16 C C a6', $advertisement, 0, 0, $flags, $target, $target_link_address, 1, $mac);
+  defined send($socket, $packet, 0, $all_nodes) or die "$device: $!\n";
+  select(undef, undef, undef, $pause_seconds);
 }
 
 sub ask_interface {

@@ -1,19 +1,18 @@
 import type { Logger } from 'pino'
 import type { Ip } from '../../host/net/ip.js'
 import { isBridgePort } from '../../host/net/interfaces.js'
-import { announceIpv6 } from '../../host/net/neighbour-advertisement.js'
 import { listDirectory } from '../../host/process/proc.js'
 import { releaseSysctls } from '../../host/kernel/sysctl-change.js'
 import { findSysctl } from '../../host/kernel/sysctl.js'
 import { ensureSysctl } from '../bridge/ensure.js'
 import type { ObservedInterface } from './host-ipv4.js'
+import { Ipv6Announcements } from './ipv6-announcements.js'
 import {
   isUnusedSetting,
   planGateway6,
   planGuestIpv6,
   planGuestIpv6Removal,
   planHostIpv6,
-  planIpv6Announcements,
   planIpv6Settings,
   planProxyRemoval,
   type GuestIpv6,
@@ -40,15 +39,15 @@ export class HostIpv6 {
    * this state stays the same, `#release` does nothing. Undefined: `#release` must search again.
    */
   #released: string | undefined
-  /** Interfaces on which the host answers for guests' addresses, by address. `ensure` reads it from the host. */
-  #proxied = new Map<string, string>()
-  readonly #ended = new AbortController()
+  readonly #announcements: Ipv6Announcements
 
   constructor(
     private readonly ip: Ip,
     private readonly place: Ipv6HostPlace,
-    private readonly log: Logger,
-  ) {}
+    log: Logger,
+  ) {
+    this.#announcements = new Ipv6Announcements({ log })
+  }
 
   /**
    * Configures the host for exactly these addresses. Changes kernel settings when the first guest needs them. Restores
@@ -59,9 +58,9 @@ export class HostIpv6 {
     const repairs = want.length > 0 ? await this.#ensureSettings(want) : []
     await this.#refreshDevices(want)
     const have = await this.#read()
-    this.#proxied = new Map([...have.proxies].map((key) => key.split(' ') as [string, string]))
+    this.#announcements.replace(want.filter(({ address, proxyOn }) => have.proxies.has(`${address} ${proxyOn}`)))
     const commands = planHostIpv6(want, have, this.place)
-    await runEach(this.ip, commands).finally(() => this.#announce(want))
+    await runEach(this.ip, commands).finally(() => this.#announcements.add(want))
     return [...repairs, ...commands.map((command) => `ip ${command}`), ...(await this.#release(want))]
   }
 
@@ -74,12 +73,12 @@ export class HostIpv6 {
     await runEach(
       this.ip,
       want.flatMap((item) => planGuestIpv6(item, this.place)),
-    ).finally(() => this.#announce(want))
+    ).finally(() => this.#announcements.add(want))
   }
 
   async remove(those: readonly GuestIpv6[]): Promise<void> {
     if (those.length === 0) return
-    for (const { address } of those) this.#proxied.delete(address)
+    await this.#announcements.forget(those.map(({ address }) => address))
     await this.#refreshDevices(those)
     await this.ip.remove(those.flatMap((item) => planGuestIpv6Removal(item, this.place)))
   }
@@ -90,20 +89,7 @@ export class HostIpv6 {
   }
 
   close(): void {
-    this.#ended.abort()
-  }
-
-  /**
-   * Announces, in the background, addresses that the host did not answer for until now. Failures are only logged,
-   * because routers find the new host within a minute (neighbour unreachability detection, RFC 4861, 7.3).
-   */
-  #announce(want: readonly GuestIpv6[]): void {
-    const { signal } = this.#ended
-    for (const [device, addresses] of planIpv6Announcements(want, this.#proxied))
-      announceIpv6(device, addresses, signal).catch((err: unknown) =>
-        this.log.debug({ err, device, addresses }, 'could not announce IPv6 addresses to the network'),
-      )
-    for (const { address, proxyOn } of want) if (proxyOn !== '') this.#proxied.set(address, proxyOn)
+    this.#announcements.close()
   }
 
   /** Makes the ip process, which caches interfaces by name, read the bridge and the proxied interfaces again. */
