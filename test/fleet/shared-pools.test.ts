@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
 import { readPool, replacePool } from '../../agent/network/addresses/address-tables.js'
 import { readDeparted } from '../../agent/network/addresses/shared-pools.js'
+import { MoveStore } from '../../gateway/fleet/moves/move-store.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { LabAgent } from '../support/memory/lab-agent.js'
 import { ipv6Address } from '../support/memory/memory-host.js'
@@ -51,13 +52,22 @@ describe('two hosts that serve the same shared IPv6 pool', function () {
     expect(placedBy(lab.target, guest)).to.include(kept)
   })
 
-  it('leave the address on the source if the move fails', async () => {
+  it('return the address to the source if the gateway cancels the move after the source has removed it', async () => {
     const guest = await lab.addGuest({ ipv6Addresses: [kept] })
-    lab.target.host.faults.prepare = () => Promise.reject(new Error('the disk is full'))
+    const { network } = lab.source.domain.context
+    const moves = new MoveStore(lab.store)
+    let left: readonly string[] | undefined
+    network.withdraw = async (settings) => {
+      Reflect.deleteProperty(network, 'withdraw')
+      await network.withdraw(settings)
+      left = placedBy(lab.source, guest)
+      expect(await moves.decide((await moves.find(guest.uuid))!, 'cancel')).to.equal(true)
+    }
     expect(await lab.move(guest)).to.equal('failed')
-    delete lab.target.host.faults.prepare
+    expect(left).to.deep.equal([])
     await lab.expectOnlyAt('host-a', guest)
-    await waitFor(() => placedBy(lab.source, guest).includes(kept))
+    await waitFor(() => placedBy(lab.source, guest).includes(kept), { what: 'the address on the source' })
+    expect(addressesOf(guest)).to.deep.equal([kept])
   })
 
   it('assign a new address if a guest of the target has the same one', async () => {

@@ -15,6 +15,7 @@ import type { LabGuest } from '../../support/memory/lab-agent.js'
 import type { Body } from '../../support/body.js'
 import { EventStream } from '../../support/gateway/event-stream.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
+import { ipv6Address } from '../../support/memory/memory-host.js'
 import { waitFor } from '../../support/wait.js'
 
 interface EvacuatedRow {
@@ -33,7 +34,8 @@ describe('the evacuation of a failed host over HTTP', function () {
   let targetId: string
 
   before(async () => {
-    gateway = await startTestGateway({ hosts, fencing: { program, arguments: ['--off'] } })
+    const agentConfig = { network: { shared_pools: [{ name: 'rack', range: '2001:db8:1::/64', interface: 'eth0' }] } }
+    gateway = await startTestGateway({ hosts, agentConfig, fencing: { program, arguments: ['--off'] } })
     for (const host of hosts) await gateway.fleet.work(host)
     const body = { name: 'disk', type: 'local', path: '/srv/backups', encryption_password: 'a-password-of-it' }
     targetId = (await gateway.request('POST', '/backup-targets', { body })).body.data.id as string
@@ -177,6 +179,25 @@ describe('the evacuation of a failed host over HTTP', function () {
     for (const { backupFaults } of targets) delete backupFaults.fetch
     expect([row?.state, attempts]).to.deep.equal(['done', 2])
     expect(agentOf(row!.to_host_id).host.contents.get(guest.uuid)).to.equal(`disk of ${guest.name}`)
+  })
+
+  it('keeps the IPv6 address of a restored guest in a shared pool, and no other guest can get it', async () => {
+    const kept = '2001:db8:1::7'
+    const prefix = { interface: 'eth0', address: '', prefix: '2001:db8:1::', prefixLen: 64, gateway: '' }
+    for (const { host, domain } of ['host-a', 'host-b'].map(agentOf)) {
+      host.ipv6Addresses = [{ ...ipv6Address, address: '2001:0db8:0001:0000:0000:0000:0000:000a', prefixLength: 64 }]
+      await domain.routing.setRouting({ ipv6Prefixes: [prefix] })
+    }
+    const guest = await addGuest(true, { ipv6Addresses: [kept] })
+    const other = await gateway.fleet.addGuest({}, 'host-b')
+    const assign = { body: { ipv6_addresses: [kept] } }
+    await gateway.fleet.setHostState('host-a', 'offline')
+    const refused = await gateway.request('POST', `/containers/${other.id}/ipv6`, assign)
+    expect(refusal(refused)).to.deep.equal([409, 'address_in_use'])
+    await evacuate({ confirm: 'host-a' })
+    expect((await waitForEnd())[0]).to.include({ state: 'done', to_host_id: 'host-b' })
+    expect(agentOf('host-b').host.wire.guests.get(guest.uuid)?.ipv6Addresses).to.deep.equal([kept])
+    expect((await detail(guest)).ipv6_addresses).to.deep.equal([kept])
   })
 
   it('replaces a paused drain of the host', async () => {
