@@ -12,6 +12,7 @@ import { keepTargets } from './backups/keep-targets.js'
 import { BackupTargets } from './backups/targets.js'
 import { limitsOf, retentionOf, webhookPolicy, type GatewayConfig } from './config.js'
 import type { Consoles } from './console/consoles.js'
+import { Balancing } from './balancing/balancing.js'
 import { Drains } from './drains/drains.js'
 import { EventHub } from './events/hub.js'
 import { EventJournal } from './events/journal.js'
@@ -121,6 +122,7 @@ async function startParts(
   const backupTargets = new BackupTargets(store, secret)
   const drains = new Drains({ store, log, openTarget: (id) => backupTargets.open(id) })
   const maintenance = new Maintenance({ store, log })
+  const balancing = new Balancing({ store, log, audit: access.audit, drains, fleetUpgrades, time })
   const gateways = new Gateways({
     store,
     authority,
@@ -177,6 +179,7 @@ async function startParts(
     webhooks,
     fleetUpgrades,
     drains,
+    balancing,
     fencing: config.fencing,
     maintenance,
     gateways,
@@ -194,13 +197,22 @@ async function startParts(
   onClose(() => fleetUpgrades.close())
   drains.start(fleet)
   onClose(() => drains.close())
+  balancing.start(fleet)
+  onClose(() => balancing.close())
   maintenance.start(fleet)
   onClose(() => maintenance.close())
   upkeep.start(upkeepEveryMs)
   onClose(() => upkeep.close())
   webhooks.start(fleet.view, describe)
   onClose(() => webhooks.close())
-  const leases = [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease, fleet.rotation.lease]
+  const leases = [
+    webhooks.lease,
+    fleetUpgrades.lease,
+    drains.lease,
+    balancing.lease,
+    maintenance.lease,
+    fleet.rotation.lease,
+  ]
   gateways.start(
     () => fleet.joinAddress,
     leases,

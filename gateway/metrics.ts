@@ -5,6 +5,8 @@ import { addMoveGauges } from './fleet/moves/move-metrics.js'
 import type { StoreHealth } from './access/contract.js'
 import { addEventMetrics } from './events/event-metrics.js'
 import type { EventHub } from './events/hub.js'
+import { addBalancingCounter } from './balancing/balancing-metrics.js'
+import type { Balancing } from './balancing/balancing.js'
 import { addDrainGauge } from './drains/drain-metrics.js'
 import type { Drains } from './drains/drains.js'
 import { addMaintenanceGauge } from './maintenance/maintenance-metrics.js'
@@ -38,6 +40,7 @@ export interface MetricsSources extends StoreMetricSources {
   readonly tls: CertificateSource
   readonly gateways: Pick<Gateways, 'list'>
   readonly drains: Pick<Drains, 'all'>
+  readonly balancing: Pick<Balancing, 'results'>
   readonly events: Pick<EventHub, 'listeners' | 'resets'>
   readonly maintenance: Pick<Maintenance, 'all'>
   readonly rotation: RotationSource
@@ -45,7 +48,7 @@ export interface MetricsSources extends StoreMetricSources {
 
 /** Metrics of the gateway, and the last reported metrics of all agents. */
 export function createMetrics(options: MetricsSources): Metrics {
-  const { view, health, tls, gateways, drains, events, maintenance, rotation, ...sources } = options
+  const { view, health, tls, gateways, drains, balancing, events, maintenance, rotation, ...sources } = options
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -57,6 +60,7 @@ export function createMetrics(options: MetricsSources): Metrics {
   addStoreMetrics(registry, sources)
   addGatewayGauge(registry, gateways)
   addDrainGauge(registry, drains)
+  addBalancingCounter(registry, balancing)
   addEventMetrics(registry, events)
   addMaintenanceGauge(registry, maintenance)
   addRotationGauges(registry, rotation)

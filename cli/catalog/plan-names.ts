@@ -34,6 +34,7 @@ const exceptions: Readonly<Record<string, string>> = {
   diagnoseConnection: 'guest diagnose',
   getDrain: 'host drain-status',
   getFirewall: 'firewall get',
+  getBalanceSettings: 'balance-settings get',
   getDeletionSettings: 'deletion-settings get',
   getFleetUpgrade: 'fleet upgrade-status',
   getFleetBalance: 'fleet balance',
@@ -65,6 +66,7 @@ const exceptions: Readonly<Record<string, string>> = {
   replaceFirewall: 'firewall set',
   setUp: 'setup complete',
   streamEvents: 'event stream',
+  updateBalanceSettings: 'balance-settings update',
   updateDeletionSettings: 'deletion-settings update',
   updateResourceLimit: 'guest resize',
 }

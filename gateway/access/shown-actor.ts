@@ -4,8 +4,8 @@ import type { Principal } from './principal.js'
 /** Name that sub-users see instead of the names of administrators, API keys and other sub-users. */
 export const hiddenActor = 'provider'
 
-/** Name for changes that an agent makes by itself, such as a restart after a crash. */
-const systemActor = 'system'
+/** Name for changes that Berth makes by itself, such as a restart after a crash or an automatic move. */
+export const systemActor = 'system'
 
 /** Describes the field of an answer that contains a name from `shownActor`. */
 export const actorDescription = `Sub-users see \`${hiddenActor}\` instead of the name of any other caller. \`${systemActor}\`: Berth itself.`

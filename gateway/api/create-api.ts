@@ -6,6 +6,7 @@ import type { Access } from '../callers.js'
 import type { BackupTargets } from '../backups/targets.js'
 import type { CustomImages } from '../images/custom-images.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
+import type { Balancing } from '../balancing/balancing.js'
 import type { Drains } from '../drains/drains.js'
 import type { FencingConfig } from '../fencing/fence-host.js'
 import type { Maintenance } from '../maintenance/maintenance.js'
@@ -79,7 +80,7 @@ import { snapshotRoutes } from './guests/snapshots.js'
 import { scheduleListRoute } from './schedules/schedules.js'
 import { swapRoutes } from './hosts/swap.js'
 import { versionRoute } from './hosts/version.js'
-import { balanceRoute } from './hosts/balance.js'
+import { balanceRoutes } from './hosts/balance.js'
 import type { GuestTrend } from '../usage/guest-trend.js'
 import { fleetUsageRoute } from './usage/fleet-usage.js'
 import { guestUsageRoute } from './usage/guest-usage.js'
@@ -122,6 +123,7 @@ export interface ApiOptions {
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
   readonly drains: Drains
+  readonly balancing: Balancing
   readonly fencing: FencingConfig
   readonly maintenance: Maintenance
   readonly gateways: Gateways
@@ -173,6 +175,7 @@ export function createApi(options: ApiOptions): Api {
       options.webhooks.lease,
       options.fleetUpgrades.lease,
       options.drains.lease,
+      options.balancing.lease,
       options.maintenance.lease,
       fleet.relocation.keeper.lease,
       fleet.rotation.lease,
@@ -180,6 +183,7 @@ export function createApi(options: ApiOptions): Api {
     rotation: fleet.rotation,
     gateways: options.gateways,
     drains: options.drains,
+    balancing: options.balancing,
     events: options.events,
     maintenance: options.maintenance,
   })
@@ -229,7 +233,7 @@ function allRoutes(options: ApiOptions): Route[] {
   return [
     ...overviewRoutes({ view, time }),
     fleetUsageRoute(fleet, more.guestTrend),
-    balanceRoute(fleet),
+    ...balanceRoutes({ fleet, balancing: more.balancing, time }),
     guestUsageRoute(fleet),
     versionRoute(more.version),
     ...containerRoutes({ fleet, pages }),

@@ -91,6 +91,18 @@ export interface GuestMovePlan {
   readonly network: ExpectGuestResponse
 }
 
+/** True if the guest is reachable at other addresses or ports after its move to the planned target. */
+export function changesAddresses({ guest }: GuestView, { network }: GuestMovePlan): boolean {
+  const differs = (before: readonly string[], after: readonly string[]): boolean =>
+    before.some((address, index) => address !== (after[index] ?? ''))
+  // Mapped ports are reached at the address of the host, so their address changes with the host.
+  return (
+    guest.portMappings.length > 0 ||
+    differs(guest.publicIpv4s, network.publicIpv4s) ||
+    differs(guest.ipv6Addresses, network.ipv6Addresses)
+  )
+}
+
 /** Planned target of a guest, or the reason why the guest cannot move. */
 export interface PlannedMove {
   readonly guest: GuestView
@@ -121,6 +133,18 @@ export interface Suggestion {
   readonly to?: LoadChange
 }
 
+/** Restricts suggested moves. */
+export interface SuggestionChoice {
+  /** Reasons of the suggestions. */
+  readonly reasons: readonly Suggestion['reason'][]
+  /** Decrease of the higher load of its two hosts that a move for `load` must achieve. 1 means fully allocated. */
+  readonly leastGain: number
+  /** Greatest number of suggestions of each kind. */
+  readonly most: number
+  /** Throws if the guest must not move. */
+  readonly refuse: (guest: GuestView) => void
+}
+
 export interface GuestMoves {
   /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `begin` */
   check(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan>
@@ -130,7 +154,7 @@ export interface GuestMoves {
    */
   planAll(guests: readonly GuestView[]): Promise<PlannedMove[]>
   /** Suggests moves that fulfill broken placement rules or even out the load of the hosts. Changes nothing. */
-  suggest(): Promise<Suggestion[]>
+  suggest(choice?: SuggestionChoice): Promise<Suggestion[]>
   /**
    * Begins to move a guest to another host. The source's operation shows the progress.
    * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,

@@ -3,7 +3,7 @@ import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { notFound } from '../../../shared/errors.js'
 import { downtimeMs } from '../../../shared/move-rules.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
-import { movesLive, type GuestMovePlan } from '../../fleet/move-contract.js'
+import { changesAddresses, movesLive, type GuestMovePlan } from '../../fleet/move-contract.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { placementErrors } from './placement-row.js'
@@ -154,7 +154,6 @@ function rowOf(view: GuestView, plan: GuestMovePlan & { offline: boolean }, task
   const publicIpv4s = pairs(guest.publicIpv4s, network.publicIpv4s)
   const ipv6Addresses = pairs(guest.ipv6Addresses, network.ipv6Addresses)
   const portMappings = guest.portMappings.map((mapping, index) => mappingRow(mapping, network.portMappings[index]))
-  const isMoved = [...publicIpv4s, ...ipv6Addresses].some(({ from, to }) => from !== to)
   return {
     task_id: taskId,
     container_name: guest.name,
@@ -166,8 +165,7 @@ function rowOf(view: GuestView, plan: GuestMovePlan & { offline: boolean }, task
     port_mappings: portMappings,
     shuts_down: offline && guest.status === 'running',
     live: movesLive(view, offline),
-    // Mapped ports are reached at the address of the host, so their address changes with the host.
-    changes_addresses: isMoved || portMappings.length > 0,
+    changes_addresses: changesAddresses(view, plan),
     stays_behind: staysBehind,
   }
 }

@@ -1,8 +1,12 @@
 import { Type, type Static } from 'typebox'
+import type { TimeFormat } from '../../../shared/time.js'
+import type { Balancing } from '../../balancing/balancing.js'
 import type { Fleet } from '../../fleet/contract.js'
 import type { LoadChange, Suggestion } from '../../fleet/move-contract.js'
 import { oneOf } from '../../http/schema.js'
 import { route, type Route } from '../../http/route.js'
+import { AutomaticBalanceSchema, automaticRow } from './automatic-balance.js'
+import { balanceSettingRoutes } from './balance-settings.js'
 
 const percent = Type.Integer({ minimum: 0 })
 const LoadSchema = Type.Object(
@@ -36,7 +40,22 @@ const SuggestionSchema = Type.Object(
 )
 type SuggestionRow = Static<typeof SuggestionSchema>
 
-export function balanceRoute(fleet: Fleet): Route {
+const BalanceSchema = Type.Object(
+  { suggestions: Type.Array(SuggestionSchema), automatic: AutomaticBalanceSchema },
+  { title: 'FleetBalance' },
+)
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly balancing: Balancing
+  readonly time: TimeFormat
+}
+
+export function balanceRoutes(parts: Parts): Route[] {
+  return [balanceRoute(parts), ...balanceSettingRoutes(parts)]
+}
+
+function balanceRoute({ fleet, balancing, time }: Parts): Route {
   return route({
     method: 'GET',
     path: '/fleet/balance',
@@ -45,9 +64,12 @@ export function balanceRoute(fleet: Fleet): Route {
     bound: 'refused',
     tag: 'Hosts',
     summary:
-      'Suggests moves of containers that fulfill broken placement rules or even out the load of the hosts. Nothing is moved. Each suggestion assumes that the earlier ones are carried out',
-    data: Type.Array(SuggestionSchema),
-    handle: async () => ({ data: (await fleet.relocation.moves.suggest()).map(rowOf) }),
+      'Suggests moves of containers that fulfill broken placement rules or even out the load of the hosts. Each suggestion assumes that the earlier ones are carried out. `automatic` shows what automatic balancing has done, and why it waits',
+    data: BalanceSchema,
+    handle: async () => {
+      const suggestions = (await fleet.relocation.moves.suggest()).map(rowOf)
+      return { data: { suggestions, automatic: automaticRow(balancing.statusOf(fleet), time) } }
+    },
   })
 }
 

@@ -10,7 +10,14 @@ import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView } from '../contract.js'
 import { movesLive } from '../move-contract.js'
-import type { GuestMovePlan, GuestMoveRequest, GuestMoves, PlannedMove, Suggestion } from '../move-contract.js'
+import type {
+  GuestMovePlan,
+  GuestMoveRequest,
+  GuestMoves,
+  PlannedMove,
+  Suggestion,
+  SuggestionChoice,
+} from '../move-contract.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
 import { sharedPoolsOf } from '../shared-pools.js'
@@ -85,9 +92,14 @@ export class GuestMover implements GuestMoves {
   }
 
   /** Suggests moves that fulfill placement rules or even out the load, without changing anything. */
-  suggest(): Promise<Suggestion[]> {
+  suggest(choice?: SuggestionChoice): Promise<Suggestion[]> {
     const { placement } = this.options
-    return this.#suggesting.run(() => placement.planBalance((guest) => this.#refuseUnmovable(guest, false)))
+    const refuse = (guest: GuestView): void => {
+      this.#refuseUnmovable(guest, false)
+      choice?.refuse(guest)
+    }
+    const plan = (): Promise<Suggestion[]> => placement.planBalance({ ...choice, refuse })
+    return choice ? plan() : this.#suggesting.run(plan)
   }
 
   /** @throws {BerthError} if no host can take the guest at present, or the guest is already on the target */

@@ -10,7 +10,7 @@ import { isDeleted } from '../guest-status.js'
 import type { FleetState } from '../view.js'
 import { noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { planMoveTargets, planPlacement, withoutCopy, type Candidate } from './plan-placement.js'
-import { planBalance } from './plan-balance.js'
+import { planBalance, type BalanceChoice } from './plan-balance.js'
 import { noNeighbors, planNeighbors, type GuestToPlace, type Neighbors, type PlacedGuest } from './plan-rules.js'
 import {
   planRooms,
@@ -181,11 +181,11 @@ export class Placement {
     }
   }
 
-  /** Suggests moves of guests, and reserves nothing. @param refuse throws if the guest cannot move at present */
-  async planBalance(refuse: (guest: GuestView) => void): Promise<Suggestion[]> {
+  /** Suggests moves of guests, and reserves nothing. */
+  async planBalance(choice: BalanceChoice): Promise<Suggestion[]> {
     const { view, ratios, rooms } = this.options
     const { candidates, counted } = this.#read(await rooms.list())
-    return planBalance({ candidates, guests: [...view.guests()], reserved: counted.map(placedRoom), ratios, refuse })
+    return planBalance({ candidates, guests: [...view.guests()], reserved: counted.map(placedRoom), ratios, ...choice })
   }
 
   #placeMoved(

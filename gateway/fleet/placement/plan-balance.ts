@@ -2,34 +2,36 @@ import { addAllocation, type Allocation, type Ratios } from '../../../shared/all
 import { toBerthError, type BerthError } from '../../../shared/errors.js'
 import { isPlaced, noPlacement } from '../../../shared/placement-rules.js'
 import type { GuestView } from '../contract.js'
-import type { Suggestion } from '../move-contract.js'
+import type { Suggestion, SuggestionChoice } from '../move-contract.js'
 import { isDeleted } from '../guest-status.js'
 import { NeighborIndex } from './neighbor-index.js'
 import { planLoad, planMoveTargets, type Candidate } from './plan-placement.js'
 import { findBroken, ruleChecks, type Neighbors, type PlacedGuest } from './plan-rules.js'
 
-interface BalanceFacts {
+/** Restricts the suggestions. `refuse` throws if the guest cannot move at present. */
+export type BalanceChoice = Partial<SuggestionChoice> & Pick<SuggestionChoice, 'refuse'>
+
+interface BalanceFacts extends BalanceChoice {
   readonly candidates: readonly Candidate[]
   readonly guests: readonly GuestView[]
   /** Reservations for new and moving guests. */
   readonly reserved: readonly PlacedGuest[]
   readonly ratios: Ratios
-  /** Throws if the guest cannot move at present. */
-  readonly refuse: (guest: GuestView) => void
 }
 
-/** Greatest number of suggestions of each kind. */
+/** Default of the greatest number of suggestions of each kind. */
 const mostSuggestions = 20
 /** Number of guests without a target after which the search ends. Each search without a result takes long. */
 const mostFailures = 200
-/** A move must lower the higher load of its two hosts by at least this value. A load of 1 means fully allocated. */
-const leastGain = 0.05
+/** Default of the value by which a move must lower the higher load of its two hosts. A load of 1 means fully allocated. */
+const usualGain = 0.05
 
 /** Plans moves that fulfill broken rules, then moves that even out the load, as if all earlier moves were done. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
+  const { reasons = ['rule', 'load'], most = mostSuggestions } = facts
   const fleet = new BalancedFleet(facts)
-  const suggestions = planRepairs(fleet)
-  for (let count = 0; count < mostSuggestions; count++) {
+  const suggestions = reasons.includes('rule') ? planRepairs(fleet, most) : []
+  for (let count = 0; reasons.includes('load') && count < most; count++) {
     const next = fleet.relieve()
     if (!next) break
     suggestions.push(next)
@@ -38,11 +40,11 @@ export function planBalance(facts: BalanceFacts): Suggestion[] {
 }
 
 /** Suggests moves that fulfill rules, and then lists guests whose rules no move can fulfill. */
-function planRepairs(fleet: BalancedFleet): Suggestion[] {
+function planRepairs(fleet: BalancedFleet, most: number): Suggestion[] {
   const suggestions: Suggestion[] = []
   const failed: GuestView[] = []
   for (const guest of fleet.guests) {
-    if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
+    if (suggestions.length === most || failed.length === mostFailures) break
     // The rules are checked only now, because an earlier suggestion can have moved the other guest of the broken rule.
     const broken = fleet.findBrokenRule(guest)
     if (!broken) continue
@@ -51,7 +53,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
     else failed.push(guest)
   }
   for (const guest of failed) {
-    if (suggestions.length === mostSuggestions) break
+    if (suggestions.length === most) break
     const broken = fleet.findBrokenRule(guest)
     if (broken) suggestions.push(fleet.repair(guest, broken))
   }
@@ -69,8 +71,10 @@ class BalancedFleet {
   readonly #suggested = new Set<GuestView>()
   /** Hosts that no move can relieve enough. */
   readonly #hopeless = new Set<string>()
+  readonly #leastGain: number
 
   constructor(private readonly facts: BalanceFacts) {
+    this.#leastGain = facts.leastGain ?? usualGain
     this.#candidates = new Map(facts.candidates.map((candidate) => [candidate.host.id, candidate]))
     const moving = new Set(facts.reserved.map(({ uuid }) => uuid))
     this.guests = facts.guests.filter(({ guest }) => !moving.has(guest.uuid) && !isDeleted(guest))
@@ -104,7 +108,7 @@ class BalancedFleet {
     for (const { id, load } of ranked) {
       if (this.#hopeless.has(id)) continue
       // No move can gain enough if even the least loaded host has nearly the same load.
-      if (ranked.at(-1)!.load > load - leastGain) return undefined
+      if (ranked.at(-1)!.load > load - this.#leastGain) return undefined
       const best = this.#findRelief(id, load)
       if (best) return this.#move({ guest: best.guest, reason: 'load', code: '' }, best.toHostId)
       this.#hopeless.add(id)
@@ -115,7 +119,7 @@ class BalancedFleet {
   /** Finds the move that relieves a host most. @returns undefined if no move reduces the load enough */
   #findRelief(hostId: string, load: number): { guest: GuestView; toHostId: string } | undefined {
     let best: { readonly guest: GuestView; readonly toHostId: string; readonly worst: number } | undefined
-    const isBetter = (worst: number): boolean => worst <= load - leastGain && worst < (best?.worst ?? Infinity)
+    const isBetter = (worst: number): boolean => worst <= load - this.#leastGain && worst < (best?.worst ?? Infinity)
     for (const guest of this.#guestsOn.get(hostId) ?? []) {
       const left = this.#loadOf(hostId, guest, -1)
       if (this.#suggested.has(guest) || !isBetter(left)) continue

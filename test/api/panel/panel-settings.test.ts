@@ -171,4 +171,54 @@ describe('the API for settings of the installation', () => {
       expect(await refusalOf(put('/public-url', {}))).to.deep.equal([400, 'missing_field', 'public_url'])
     })
   })
+
+  describe('for automatic balancing', () => {
+    const patch = (body: object) => gateway.request('PATCH', '/balance-settings', { body })
+    const defaults = {
+      enabled: false,
+      reasons: ['rule', 'load'],
+      interval_minutes: 15,
+      parallel: 1,
+      min_gain: 10,
+      window_start: '00:00',
+      window_end: '00:00',
+      pause_hours: 24,
+      change_addresses: false,
+    }
+
+    it('starts disabled, which the suggested moves show', async () => {
+      expect((await gateway.request('GET', '/balance-settings')).body.data).to.deep.equal(defaults)
+      const { suggestions, automatic } = (await gateway.request('GET', '/fleet/balance')).body.data
+      expect(suggestions).to.deep.equal([])
+      expect(automatic).to.deep.include({ enabled: false, waits_for: 'disabled', moves: [], refused: [] })
+    })
+
+    it('changes the sent fields only, and writes them to the audit log', async () => {
+      const change = { reasons: ['rule'], window_start: '22:00', window_end: '05:00' }
+      expect((await patch(change)).body.data).to.deep.equal({ ...defaults, ...change })
+      expect((await patch({ enabled: true })).body.data).to.deep.equal({ ...defaults, ...change, enabled: true })
+      const { body } = await gateway.request('GET', '/audit-logs?action=balance_settings.update')
+      const entries = body.data as { detail: string }[]
+      expect(entries.map(({ detail }) => detail)).to.deep.equal([
+        'enabled true',
+        'reasons rule, window_start 22:00, window_end 05:00',
+      ])
+      await patch(defaults)
+    })
+
+    for (const [field, value] of [
+      ['reasons', []],
+      ['reasons', ['other']],
+      ['interval_minutes', 0],
+      ['parallel', 6],
+      ['min_gain', 4],
+      ['window_start', '24:00'],
+      ['pause_hours', 0],
+    ] as const)
+      it(`refuses ${JSON.stringify(value)} as ${field}`, async () => {
+        const { status, body } = await patch({ [field]: value })
+        const refused = String(body.details.field).split('.')[0]
+        expect([status, body.code, refused]).to.deep.equal([400, 'invalid_field', field])
+      })
+  })
 })

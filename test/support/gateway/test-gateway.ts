@@ -11,6 +11,7 @@ import { ensureAuthority } from '../../../gateway/pki/authority.js'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../../gateway/callers.js'
 import { createAdminKey } from '../../../gateway/access/bootstrap.js'
 import { keepTargets } from '../../../gateway/backups/keep-targets.js'
+import { Balancing } from '../../../gateway/balancing/balancing.js'
 import { Drains } from '../../../gateway/drains/drains.js'
 import { Maintenance } from '../../../gateway/maintenance/maintenance.js'
 import { EventHub, type HubOptions } from '../../../gateway/events/hub.js'
@@ -69,6 +70,7 @@ export interface TestGateway {
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
   readonly drains: Drains
+  readonly balancing: Balancing
   readonly maintenance: Maintenance
   readonly redis: TestRedis
   readonly tls: Tls
@@ -143,6 +145,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const openTarget = (id: string) => backupTargets.open(id)
   const drains = new Drains({ store, log, openTarget, everyMs: 50, retryMs: 100 })
   const maintenance = new Maintenance({ store, log, everyMs: 50, ...(options.now && { now: options.now }) })
+  const time = createTimeFormat('UTC')
+  const balancing = new Balancing({ store, log, audit: access.audit, drains, fleetUpgrades, time, everyMs: 50 })
   const gateways = new Gateways({
     store,
     authority: await ensureAuthority(join(stateDir, 'pki'), 10),
@@ -157,7 +161,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   store.start()
   access.start()
-  const leases = [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease]
+  const leases = [webhooks.lease, fleetUpgrades.lease, drains.lease, balancing.lease, maintenance.lease]
   gateways.start(
     () => '127.0.0.1:8081',
     leases,
@@ -174,6 +178,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   fleetUpgrades.start(fleet)
   drains.start(fleet)
+  balancing.start(fleet)
   maintenance.start(fleet)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
@@ -184,7 +189,6 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     },
     log,
   )
-  const time = createTimeFormat('UTC')
   const describe = createDescribe(time)
   webhooks.start(fleet.view, describe)
   const events = new EventHub({ view: fleet.view, describe, ...options.events })
@@ -202,6 +206,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     webhooks,
     fleetUpgrades,
     drains,
+    balancing,
     maintenance,
     gateways,
     time,
@@ -237,6 +242,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     webhooks,
     fleetUpgrades,
     drains,
+    balancing,
     maintenance,
     redis,
     tls,
@@ -253,6 +259,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       await tls.close()
       await webhooks.close()
       await fleetUpgrades.close()
+      await balancing.close()
       await drains.close()
       await maintenance.close()
       await gateways.close()

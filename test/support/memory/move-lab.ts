@@ -17,10 +17,18 @@ export class MoveLab {
   private constructor(
     readonly store: Store,
     readonly fleet: LabFleet,
-    /** State directory of the gateway. */
-    readonly stateDir: string,
+    private readonly places: { readonly stateDir: string; readonly redisUrl: string },
     private readonly closers: Closers,
   ) {}
+
+  /** State directory of the gateway. */
+  get stateDir(): string {
+    return this.places.stateDir
+  }
+
+  get redisUrl(): string {
+    return this.places.redisUrl
+  }
 
   /** @param agentConfig settings in the agent.yaml of each agent */
   static async start(agentConfig: Record<string, unknown> = {}): Promise<MoveLab> {
@@ -43,7 +51,7 @@ export class MoveLab {
     const fleet = await LabFleet.start({ store, stateDir, log: silentLog, hosts, agentConfig })
     closers.add(() => fleet.close())
     for (const id of hosts) await fleet.work(id)
-    return new MoveLab(store, fleet, stateDir, closers)
+    return new MoveLab(store, fleet, { stateDir, redisUrl: redis.url }, closers)
   }
 
   close(): Promise<void> {

@@ -17,6 +17,7 @@ export const changes = {
   'change.container.suspend': 'Guest suspended',
   'change.container.unsuspend': 'Suspension lifted',
   'change.container.undelete': 'Deletion of the guest undone',
+  'change.balance_settings.update': 'Automatic balancing changed',
   'change.deletion_settings.update': 'Time to undo deletions changed',
   'change.container.label': 'Name, tags, note or protection changed',
   'change.container.standby': 'Warm standby set',

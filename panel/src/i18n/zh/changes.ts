@@ -18,6 +18,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.container.suspend': '暂停',
   'change.container.unsuspend': '解除暂停',
   'change.container.undelete': '撤销删除实例',
+  'change.balance_settings.update': '修改自动均衡设置',
   'change.deletion_settings.update': '修改删除保留时间',
   'change.container.label': '修改名称、标签、备注或保护',
   'change.container.standby': '设置热备份副本',

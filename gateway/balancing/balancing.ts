@@ -1,0 +1,229 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
+import { describeError } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
+import type { TimeFormat } from '../../shared/time.js'
+import type { AuditLog } from '../access/contract.js'
+import { isActive as isDraining } from '../drains/drain.js'
+import type { Drains } from '../drains/drains.js'
+import type { Fleet } from '../fleet/contract.js'
+import { StoredDocument } from '../store/document.js'
+import { Lease } from '../store/lease.js'
+import type { Store } from '../store/store.js'
+import { isActive as isUpgrading } from '../upgrades/fleet-run.js'
+import type { FleetUpgrades } from '../upgrades/fleet-upgrades.js'
+import {
+  defaultSettings,
+  initialState,
+  type AutomaticMove,
+  type BalancingSettings,
+  type BalancingState,
+  type Wait,
+} from './balancing-record.js'
+import { beginMove, describeFailure } from './begin-move.js'
+import { chooseMove, type ChosenMove, type Refusals } from './choose-move.js'
+import {
+  countFree,
+  isActive,
+  planWait,
+  recordCheck,
+  recordFailure,
+  recordMove,
+  settleMoves,
+  type BalancedHost,
+  type MovedGuestFacts,
+} from './plan-balancing.js'
+
+export interface BalancingOptions {
+  readonly store: Store
+  readonly log: Logger
+  readonly audit: AuditLog
+  readonly drains: Pick<Drains, 'all'>
+  readonly fleetUpgrades: Pick<FleetUpgrades, 'current'>
+  readonly time: TimeFormat
+  /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
+  readonly leaseMs?: number
+  /** Interval in ms of checks whether a move has ended or may begin. Default: 1 s. */
+  readonly everyMs?: number
+  /** Returns the present time in ms since 1970. Default: the steady clock, because clock jumps must not begin moves. */
+  readonly now?: () => number
+}
+
+/** Settings and state of automatic balancing, and the reason why no move begins. undefined: a move is about to begin. */
+export interface BalancingStatus {
+  readonly settings: BalancingSettings
+  readonly state: BalancingState
+  readonly wait: Wait | undefined
+}
+
+/** Greatest number of dry runs without success in a check, and of refused guests in the state. */
+const mostRefused = 20
+
+/**
+ * Carries out suggested moves by itself, if an administrator has enabled this. The store has settings and state, which
+ * only one gateway at a time changes. Create the object before `store.start()`.
+ */
+export class Balancing {
+  readonly settings: StoredDocument<BalancingSettings>
+  readonly #state: StoredDocument<BalancingState>
+  /** Only the gateway that holds this lease begins moves. All other gateways only read the state. */
+  readonly lease: Lease
+  /** Numbers of moves whose end this gateway has recorded, by result. */
+  readonly results = { done: 0, failed: 0 }
+  readonly #now: () => number
+  readonly #working = new SingleFlight()
+  /** Tasks whose begin this gateway has written to the audit log. */
+  readonly #audited = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(private readonly options: BalancingOptions) {
+    const { store, log, leaseMs = 10_000, now = () => steadyClock.now() } = options
+    this.settings = new StoredDocument<BalancingSettings>({
+      store,
+      name: 'balancing-settings',
+      initial: defaultSettings,
+      log,
+    })
+    this.#state = new StoredDocument<BalancingState>({ store, name: 'balancing-state', initial: initialState, log })
+    this.lease = new Lease(store, 'balancing-worker', leaseMs)
+    this.#now = now
+  }
+
+  start(fleet: Fleet): void {
+    const work = (): void => void this.#working.run(() => this.#work(fleet))
+    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#working.settled()
+    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+  }
+
+  /** @throws {BerthError} `store_unavailable` */
+  statusOf(fleet: Fleet): BalancingStatus {
+    const { current: settings } = this.settings
+    const { current: state } = this.#state
+    const { drains, fleetUpgrades, time } = this.options
+    const nowMs = this.#now()
+    const run = fleetUpgrades.current
+    const timeOfDay = time.format(nowMs).slice(11, 16)
+    const hosts = hostsOf(fleet, drains)
+    const wait = planWait(settings, state, { nowMs, timeOfDay, isUpgrading: run !== null && isUpgrading(run), hosts })
+    return { settings, state, wait }
+  }
+
+  async #work(fleet: Fleet): Promise<void> {
+    try {
+      if (this.#closed || !fleet.isComplete || !this.#hasWork()) return
+      // Without this wait, hosts that are about to connect would count as offline.
+      await fleet.expectedConnections()
+      if (!(await this.lease.take())) return
+      await this.#continue(fleet)
+      if (!this.statusOf(fleet).wait) await this.#check(fleet)
+    } catch (error) {
+      this.options.log.debug(
+        { reason: describeError(error) },
+        'could not continue to balance the fleet; trying again later',
+      )
+    }
+  }
+
+  #hasWork(): boolean {
+    return this.settings.value?.enabled === true || (this.#state.value?.moves.some(isActive) ?? false)
+  }
+
+  /** Records the results of active moves, and begins those that a gateway has recorded but not begun. */
+  async #continue(fleet: Fleet): Promise<void> {
+    const nowMs = this.#now()
+    const settle = (old: BalancingState): BalancingState => settleMoves(old, (move) => factsOf(fleet, move), nowMs)
+    if (settle(this.#state.current) !== this.#state.current) await this.#change(settle)
+    const isOnline = (id: string): boolean => fleet.view.findHost(id)?.state === 'online'
+    for (const move of this.#state.current.moves.filter(isActive))
+      if (isOnline(move.fromHostId) && isOnline(move.toHostId)) await this.#begin(fleet, move)
+  }
+
+  /** Begins as many moves as possible. Each move is chosen as if the earlier ones were done. */
+  async #check(fleet: Fleet): Promise<void> {
+    // Another gateway has possibly just changed the documents.
+    await Promise.all([this.settings.refresh(), this.#state.refresh()])
+    const { settings, wait } = this.statusOf(fleet)
+    if (wait) return
+    const refusals: Refusals = new Map()
+    const free = countFree(settings, this.#state.current)
+    let [begun, refused] = [0, 0]
+    while (begun < free && refused < mostRefused && !this.#closed) {
+      const facts = { settings, movedAt: this.#state.current.movedAt, nowMs: this.#now() }
+      const choice = await chooseMove(fleet, facts, refusals)
+      if (choice === 'none') break
+      if (choice === 'refused') refused++
+      else begun += await this.#beginNew(fleet, choice)
+    }
+    const check = { nowMs: this.#now(), hasMoved: begun > 0, refused: [...refusals.values()].slice(0, mostRefused) }
+    await this.#change((old) => recordCheck(old, settings, check))
+  }
+
+  /**
+   * Records a move and then begins it. If this gateway dies in between, another one begins it with the same id.
+   * @returns the number of recorded moves
+   */
+  async #beginNew(fleet: Fleet, choice: ChosenMove): Promise<1> {
+    const begun = { taskId: randomUUID(), beganAtMs: this.#now(), endedAtMs: 0, state: 'active', message: '' } as const
+    const move = { ...choice, ...begun }
+    await this.#change((old) => recordMove(old, move))
+    await this.#begin(fleet, move)
+    return 1
+  }
+
+  /** Begins a recorded move, unless this gateway or another one has already begun it. */
+  async #begin(fleet: Fleet, move: AutomaticMove): Promise<void> {
+    const { taskId } = move
+    const guest = fleet.view.findGuest(move.uuid)
+    if (!guest || fleet.view.findOperation(taskId)) return
+    const audit = this.#audited.has(taskId) ? undefined : this.options.audit
+    this.#audited.add(taskId)
+    try {
+      await beginMove(fleet, { move, guest, audit })
+    } catch (error) {
+      const message = describeFailure(error)
+      // The task has possibly begun, or can begin later. The next check tries it again with the same id.
+      if (message === undefined) return
+      await this.#change((old) => recordFailure(old, taskId, message, this.#now()))
+    }
+  }
+
+  /** Changes the state, unless another gateway has taken over the lease. Counts the moves that end by the change. */
+  async #change(change: (old: BalancingState) => BalancingState): Promise<void> {
+    let before = new Set<string>()
+    const { moves } = await this.#state.update((old) => {
+      before = new Set(old.moves.filter(isActive).map(({ taskId }) => taskId))
+      return change(old)
+    }, this.lease)
+    for (const { taskId, state } of moves) {
+      if (state === 'active' || !before.has(taskId)) continue
+      this.results[state]++
+      this.#audited.delete(taskId)
+    }
+  }
+}
+
+function hostsOf({ view }: Fleet, drains: Pick<Drains, 'all'>): BalancedHost[] {
+  const drained = new Set(drains.all.filter(isDraining).map(({ hostId }) => hostId))
+  return view.hosts().map(({ id, state, draining, maintenance }) => ({
+    id,
+    isOffline: state === 'offline',
+    isDrained: draining || drained.has(id),
+    isInMaintenance: maintenance.some((window) => window.state === 'active'),
+  }))
+}
+
+function factsOf({ view }: Fleet, { uuid, taskId }: AutomaticMove): MovedGuestFacts {
+  return {
+    hostId: view.findGuest(uuid)?.hostId,
+    areAllOnline: view.hosts().every(({ state }) => state !== 'offline'), // a pending host has no guests
+    task: view.findOperation(taskId)?.operation,
+  }
+}

@@ -1,0 +1,144 @@
+import { expect } from 'chai'
+import {
+  defaultSettings,
+  initialState,
+  type AutomaticMove,
+  type BalancingSettings,
+  type BalancingState,
+} from './balancing-record.js'
+import {
+  isPaused,
+  planWait,
+  recordCheck,
+  recordFailure,
+  recordMove,
+  settleMoves,
+  type BalancedHost,
+  type MovedGuestFacts,
+  type WaitFacts,
+} from './plan-balancing.js'
+
+const minute = 60_000
+const hour = 60 * minute
+const settings: BalancingSettings = { ...defaultSettings, enabled: true }
+const move: AutomaticMove = {
+  taskId: 'task',
+  uuid: 'guest',
+  name: 'web',
+  fromHostId: 'a',
+  toHostId: 'b',
+  reason: 'load',
+  state: 'active',
+  message: '',
+  beganAtMs: 1000,
+  endedAtMs: 0,
+}
+const host = (id: string, more: Partial<BalancedHost> = {}): BalancedHost => ({
+  id,
+  isOffline: false,
+  isDrained: false,
+  isInMaintenance: false,
+  ...more,
+})
+const calm: WaitFacts = { nowMs: 10 * hour, timeOfDay: '12:00', isUpgrading: false, hosts: [host('a'), host('b')] }
+
+describe('automatic balancing', () => {
+  for (const [name, changed, state, facts, expected] of [
+    ['waits for nothing if it is enabled, and no check was made', {}, {}, {}, ''],
+    ['waits while it is disabled', { enabled: false }, {}, {}, 'disabled'],
+    ['waits for the end of an upgrade of the fleet', {}, {}, { isUpgrading: true }, 'upgrade'],
+    ['waits for a host that is offline', {}, {}, { hosts: [host('a', { isOffline: true })] }, 'host_offline a'],
+    [
+      'waits for a host that is drained',
+      {},
+      {},
+      { hosts: [host('a'), host('b', { isDrained: true })] },
+      'host_drained b',
+    ],
+    ['waits for maintenance', {}, {}, { hosts: [host('a', { isInMaintenance: true })] }, 'host_maintenance a'],
+    ['waits for its daily window', { windowStart: '02:00', windowEnd: '04:00' }, {}, {}, 'window'],
+    ['begins with the first minute of its window', { windowStart: '12:00', windowEnd: '13:00' }, {}, {}, ''],
+    ['does not begin in the last minute of its window', { windowStart: '11:00', windowEnd: '12:00' }, {}, {}, 'window'],
+    ['begins in a window over midnight', { windowStart: '22:00', windowEnd: '05:00' }, {}, { timeOfDay: '23:59' }, ''],
+    ['also begins after midnight', { windowStart: '22:00', windowEnd: '05:00' }, {}, { timeOfDay: '04:59' }, ''],
+    [
+      'waits between two windows over midnight',
+      { windowStart: '22:00', windowEnd: '05:00' },
+      {},
+      { timeOfDay: '05:00' },
+      'window',
+    ],
+    ['waits for an active move', {}, { moves: [move] }, {}, 'moving'],
+    ['begins a second move if two may be active', { parallel: 2 }, { moves: [move] }, {}, ''],
+    ['does not count ended moves', {}, { moves: [{ ...move, state: 'done' }] }, {}, ''],
+    ['waits for the interval', {}, { checkedAtMs: calm.nowMs - 14 * minute, hasMoved: true }, {}, 'interval'],
+    ['says that the last check found no move', {}, { checkedAtMs: calm.nowMs - 14 * minute }, {}, 'no_move'],
+    ['checks again after the interval', {}, { checkedAtMs: calm.nowMs - 15 * minute }, {}, ''],
+  ] as const satisfies readonly (readonly [
+    string,
+    Partial<BalancingSettings>,
+    Partial<BalancingState>,
+    Partial<WaitFacts>,
+    string,
+  ])[])
+    it(name, () => {
+      const wait = planWait({ ...settings, ...changed }, { ...initialState, ...state }, { ...calm, ...facts })
+      expect(wait ? `${wait.code} ${wait.hostId}`.trim() : '').to.equal(expected)
+    })
+
+  for (const [name, facts, expected] of [
+    ['continues while its task runs', { hostId: 'a', task: { status: 'running', error: '' } }, 'active'],
+    ['is done with its task', { hostId: 'a', task: { status: 'done', error: '' } }, 'done'],
+    ['fails with its task', { hostId: 'a', task: { status: 'failed', error: 'no space' } }, 'failed: no space'],
+    [
+      'fails if its task is canceled',
+      { hostId: 'a', task: { status: 'canceled', error: '' } },
+      'failed: the task was canceled',
+    ],
+    ['is done if its guest is on the target, and no task is known', { hostId: 'b' }, 'done'],
+    ['continues if its task is not known yet', { hostId: 'a' }, 'active'],
+    ['fails if its guest was deleted', {}, 'failed: the container was deleted'],
+    ['continues if an offline host possibly has its guest', { areAllOnline: false }, 'active'],
+    [
+      'fails if its guest is on a third host',
+      { hostId: 'c' },
+      'failed: somebody has moved the container to another host',
+    ],
+  ] as const satisfies readonly (readonly [string, Partial<MovedGuestFacts>, string])[])
+    it(`has a move that ${name}`, () => {
+      const before = { ...initialState, moves: [move] }
+      const known = { hostId: undefined, areAllOnline: true, task: undefined, ...facts }
+      const after = settleMoves(before, () => known, 5000)
+      const [{ state, message, endedAtMs } = move] = after.moves
+      expect(message ? `${state}: ${message}` : state).to.equal(expected)
+      expect([after === before, endedAtMs]).to.deep.equal(expected === 'active' ? [true, 0] : [false, 5000])
+    })
+
+  it('pauses a guest from the begin of its move, and again from its end or failure', () => {
+    const begun = recordMove(initialState, move)
+    expect([begun.checkedAtMs, begun.hasMoved, begun.movedAt]).to.deep.equal([1000, true, { guest: 1000 }])
+    const failed = recordFailure(begun, 'task', 'no space', 9000)
+    expect(failed.moves[0]).to.deep.include({ state: 'failed', message: 'no space', endedAtMs: 9000 })
+    expect(failed.movedAt).to.deep.equal({ guest: 9000 })
+    expect(recordFailure(failed, 'task', 'again', 10_000)).to.equal(failed)
+  })
+
+  it('ends the pause of a guest after the hours of the setting', () => {
+    const movedAt = { first: hour, second: 2 * hour }
+    const nowMs = 25 * hour
+    expect(Object.values(movedAt).map((at) => isPaused(settings, at, nowMs))).to.deep.equal([false, true])
+    const check = { nowMs, hasMoved: false, refused: [] }
+    expect(recordCheck({ ...initialState, movedAt }, settings, check).movedAt).to.deep.equal({ second: 2 * hour })
+  })
+
+  it('retains the last 20 ended moves, and all active ones', () => {
+    const old = Array.from({ length: 25 }, (_, at) => ({ ...move, taskId: `${at}`, state: 'done' as const }))
+    const active = [move, { ...move, taskId: 'second' }]
+    const state = recordFailure({ ...initialState, moves: [...active, ...old] }, 'second', 'no space', 1)
+    expect(state.moves.map(({ taskId }) => taskId)).to.deep.equal([
+      'task',
+      'second',
+      ...Array.from({ length: 19 }, (_, at) => `${at}`),
+    ])
+  })
+})
