@@ -212,10 +212,10 @@ export class Balancing {
 
 function hostsOf({ view }: Fleet, drains: Pick<Drains, 'all'>): BalancedHost[] {
   const drained = new Set(drains.all.filter(isDraining).map(({ hostId }) => hostId))
-  return view.hosts().map(({ id, state, draining, maintenance }) => ({
+  return view.hosts().map(({ id, state, maintenance }) => ({
     id,
     isOffline: state === 'offline',
-    isDrained: draining || drained.has(id),
+    isDrained: drained.has(id),
     isInMaintenance: maintenance.some((window) => window.state === 'active'),
   }))
 }

@@ -41,7 +41,7 @@ export const fleet = {
   'autoBalance.wait.disabled': 'Disabled. No guest moves by itself.',
   'autoBalance.wait.upgrade': 'Waits for the end of the upgrade of the fleet.',
   'autoBalance.wait.host_offline': 'Waits because {{host}} is offline.',
-  'autoBalance.wait.host_drained': 'Waits because {{host}} is drained or closed for new guests.',
+  'autoBalance.wait.host_drained': 'Waits because {{host}} is drained.',
   'autoBalance.wait.host_maintenance': 'Waits for the end of the maintenance of {{host}}.',
   'autoBalance.wait.window': 'Waits for the time of day at which moves may begin.',
   'autoBalance.wait.moving': 'Waits for the end of a move.',

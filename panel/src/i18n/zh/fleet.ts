@@ -41,7 +41,7 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'autoBalance.wait.disabled': '已停用，不会自动迁移实例。',
   'autoBalance.wait.upgrade': '等待全部主机升级结束。',
   'autoBalance.wait.host_offline': '等待中：{{host}} 离线。',
-  'autoBalance.wait.host_drained': '等待中：{{host}} 正在清空或不接受新实例。',
+  'autoBalance.wait.host_drained': '等待中：{{host}} 正在清空。',
   'autoBalance.wait.host_maintenance': '等待 {{host}} 的维护结束。',
   'autoBalance.wait.window': '等待允许迁移的时段。',
   'autoBalance.wait.moving': '等待迁移结束。',
