@@ -1,5 +1,10 @@
 import type { AgentConfig } from '../config.js'
-import { describeCapabilities, describeHost, type FixedDescription } from '../metrics/host-description.js'
+import {
+  describeCapabilities,
+  describeHost,
+  describePorts,
+  type FixedDescription,
+} from '../metrics/host-description.js'
 import { readNatPorts } from '../network/addresses/address-tables.js'
 import { parseSharedPools } from '../network/addresses/shared-pools.js'
 import type { Domain } from './domain.js'
@@ -26,7 +31,7 @@ export class HostDescriber {
       cpuCores: host.cpuCores,
       ramTotalMb: host.ramTotalMb,
       poolTotalBytes: (await host.readCapacity()).totalBytes,
-      natPortsTotal: end - start + 1,
+      natPorts: { start, end },
       ipv4Total: host.ipv4Total,
       sharedPools: parseSharedPools(config.network.shared_pools),
     })
@@ -35,9 +40,9 @@ export class HostDescriber {
 
   get now(): FixedDescription {
     const { changes, context } = this.domain
-    const { start, end } = readNatPorts(changes.db, context.config.network.nat_ports)
+    const ports = describePorts(readNatPorts(changes.db, context.config.network.nat_ports))
     const { capacity: size } = this.described
-    return { ...this.described, capacity: size && { ...size, natPortsTotal: end - start + 1 } }
+    return { ...this.described, capacity: size && { ...size, ...ports } }
   }
 
   /** Reads the drivers' capabilities again. Starts no process. */

@@ -27,7 +27,7 @@ const parts: DescriptionParts = {
   cpuCores: 2,
   ramTotalMb: 4096,
   poolTotalBytes: 0,
-  natPortsTotal: 0,
+  natPorts: { start: 1, end: 2 },
   ipv4Total: 0,
   sharedPools: [{ name: 'rack', range: '203.0.113.0/24' }],
 }

@@ -1,8 +1,14 @@
 import { hostname, release } from 'node:os'
-import type { DriverCapabilities, Capabilities, HostDescription } from '../../proto/gen/berth/agent/v1/host.js'
+import type {
+  Capacity,
+  DriverCapabilities,
+  Capabilities,
+  HostDescription,
+} from '../../proto/gen/berth/agent/v1/host.js'
 import type { DriverDescription } from '../drivers/contract.js'
 import type { DriverKind, DriversDescription } from '../drivers/drivers.js'
 import type { SharedRange } from '../network/addresses/shared-pools.js'
+import type { PortRange } from '../network/ports.js'
 import { readBootId } from '../host/process/proc.js'
 
 export interface DescriptionParts extends DriversDescription {
@@ -11,7 +17,7 @@ export interface DescriptionParts extends DriversDescription {
   readonly cpuCores: number
   readonly ramTotalMb: number
   readonly poolTotalBytes: number
-  readonly natPortsTotal: number
+  readonly natPorts: PortRange
   readonly ipv4Total: number
   readonly sharedPools: readonly SharedRange[]
 }
@@ -35,10 +41,15 @@ export function describeHost(parts: DescriptionParts): FixedDescription {
       cpuCores: parts.cpuCores,
       ramTotalMb: parts.ramTotalMb,
       diskTotalGb: Math.floor(parts.poolTotalBytes / gib),
-      natPortsTotal: parts.natPortsTotal,
+      ...describePorts(parts.natPorts),
       ipv4Total: parts.ipv4Total,
     },
   }
+}
+
+/** Describes the range of host ports for mappings. */
+export function describePorts({ start, end }: PortRange): Pick<Capacity, 'natPortsStart' | 'natPortsTotal'> {
+  return { natPortsStart: start, natPortsTotal: end - start + 1 }
 }
 
 export function describeCapabilities({ drivers, cgroupVersion, lxcfs }: DriversDescription): Capabilities {
