@@ -29,6 +29,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   maintenance: 'announced maintenance of hosts',
   passkey: 'passkeys of the own account; needs a session of a browser',
   port: 'port mappings of guests',
+  'port-settings': 'whether host ports are unique in the fleet',
   'public-url': 'public URL of the panel',
   routing: 'ports and public addresses of hosts',
   schedule: 'schedules of backups and snapshots',

@@ -42,6 +42,7 @@ const exceptions: Readonly<Record<string, string>> = {
   getHostHistory: 'host history',
   getHostInfo: 'host info',
   getHostReport: 'host report',
+  getPortSettings: 'port-settings get',
   getVersion: 'gateway version',
   listBackedUpContainers: 'backup-target guests',
   listContainerSummaries: 'guest list-short',
@@ -68,6 +69,7 @@ const exceptions: Readonly<Record<string, string>> = {
   streamEvents: 'event stream',
   updateBalanceSettings: 'balance-settings update',
   updateDeletionSettings: 'deletion-settings update',
+  updatePortSettings: 'port-settings update',
   updateResourceLimit: 'guest resize',
 }
 

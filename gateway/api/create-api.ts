@@ -70,6 +70,7 @@ import { hostUpgradeRoute } from './hosts/upgrade.js'
 import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
 import { portMappingRoutes } from './network/port-mappings.js'
+import { portSettingRoutes } from './network/port-settings.js'
 import { routingRoutes } from './network/routing.js'
 import { exportRoute } from './guests/export.js'
 import { importRoute } from './guests/import/import-route.js'
@@ -251,6 +252,7 @@ function allRoutes(options: ApiOptions): Route[] {
     scheduleListRoute({ view, targets: more.backupTargets, time }),
     ...keptBackupRoutes(backups),
     ...portMappingRoutes(fleet),
+    ...portSettingRoutes(fleet),
     ...firewallRoutes(fleet),
     ...limitRoutes({ fleet, time }),
     ...standbyRoutes({ fleet, time }),

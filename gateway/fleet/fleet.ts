@@ -24,6 +24,7 @@ import { EvacuationStore } from './evacuation/evacuation-store.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
 import { Placement } from './placement/placement.js'
+import { FleetPorts } from './ports/fleet-ports.js'
 import { RoomStore } from './placement/room-store.js'
 import { openRelocation, type OpenRelocation } from './relocation.js'
 import { StoredHostAdmin } from './host-admin.js'
@@ -69,6 +70,7 @@ export class GatewayFleet implements Fleet {
   readonly hosts: StoredHostAdmin
   readonly upgrades: HostUpgrades
   readonly overcommit: Ratios
+  readonly ports: FleetPorts
   readonly #watched: WatchedHosts
   readonly #cache: GuestCache
   readonly #registry: GuestRegistry
@@ -187,7 +189,9 @@ export class GatewayFleet implements Fleet {
       packagedVersion: () => this.#join.packagedVersion(),
     })
     const ratios = (this.overcommit = { cpu, ram, disk })
-    const placement = (this.#placement = new Placement({ view, rooms: new RoomStore(store), ratios, log }))
+    const rooms = new RoomStore(store)
+    const ports = (this.ports = new FleetPorts({ store, view, rooms, log }))
+    const placement = (this.#placement = new Placement({ view, rooms, ratios, ports, log }))
     this.#creator = new GuestCreator({ view, registry, placement, ratios, log, fleet: this })
     this.#created = new CreatedGuests({ view, owners, cache, callTimeoutMs })
     const reached = (hostId: string, revision: number): Promise<void> => this.reached(hostId, revision)
@@ -226,6 +230,7 @@ export class GatewayFleet implements Fleet {
    * wait for a store that is down.
    */
   async start(): Promise<void> {
+    await this.ports.unique.refresh()
     await this.#watched.settle(this.options.settleMs ?? defaultSettleMs)
     await this.#join.open().catch(async (error: unknown) => {
       await this.close()

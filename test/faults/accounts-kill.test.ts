@@ -180,6 +180,12 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts and se
         read: (data) => `undo_delete_hours ${String(data['undo_delete_hours'])}`,
       }),
       lab.setting({
+        action: 'port_settings.update',
+        path: '/port-settings',
+        make: (n) => ({ body: { unique_ports: n % 2 === 1 }, text: `unique_ports ${n % 2 === 1}` }),
+        read: (data) => `unique_ports ${String(data['unique_ports'])}`,
+      }),
+      lab.setting({
         action: 'security.settings',
         path: '/security/settings',
         make: (n) => ({ body: { auto_shutdown: n % 2 === 1 }, text: `auto_shutdown ${n % 2 === 1}` }),

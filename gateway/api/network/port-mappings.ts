@@ -1,7 +1,11 @@
+import { isDeepStrictEqual } from 'node:util'
 import { Type, type Static } from 'typebox'
-import { checkHostIp } from '../../../shared/port-mapping-rules.js'
+import { changePortMapping, checkHostIp, checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { isBound } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
+import type { MappingOrder } from '../../fleet/ports/fleet-ports.js'
+import { portsOf } from '../../fleet/ports/plan-ports.js'
 import { PortMappingSchema, portMappingRow, type PortMappingRow } from '../guests/guest-row.js'
 import { planHostIp, planMapping, planMappingChange } from '../guests/create/plan-mappings.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
@@ -60,12 +64,14 @@ function addRoute(fleet: Fleet): Route {
     example: { protocol: 'tcp', container_port: 80, host_port: 0, description: 'web' },
     errors: [...conditional.errors, 'resource_exhausted', 'quota_exceeded'],
     handle: async (context) => {
-      const mapping = planMapping(context.body)
+      const wanted = planMapping(context.body)
       const { subUser } = context.caller
-      if (subUser) refuseChosenSide(mapping)
-      const change = { $case: 'addPortMapping', value: mapping } as const
+      if (subUser) refuseChosenSide(wanted)
       const portLimit = subUser?.portMappingLimit
-      const { guest } = await changeSetting(fleet, context, { change, detail: describe(mapping), portLimit })
+      const { guest } = await fleet.ports.change(orderOf(context, wanted), (mapping) => {
+        const change = { $case: 'addPortMapping', value: mapping } as const
+        return changeSetting(fleet, context, { change, detail: describe(mapping), portLimit })
+      })
       return mappingsAnswer('port mapping added', guest.portMappings)
     },
   })
@@ -87,8 +93,10 @@ function updateRoute(fleet: Fleet): Route {
     handle: async (context) => {
       const { index } = context.params
       const wanted = planWanted(context, index)
-      const change = { $case: 'updatePortMapping', value: { index, change: wanted } } as const
-      const { guest } = await changeSetting(fleet, context, { change, detail: `index ${index}` })
+      const { guest } = await withNewPorts(fleet, context, { index, wanted }, (sent) => {
+        const change = { $case: 'updatePortMapping', value: { index, change: sent } } as const
+        return changeSetting(fleet, context, { change, detail: `index ${index}` })
+      })
       const changes = Object.values(wanted).some((value) => value !== undefined)
       return mappingsAnswer(changes ? 'port mapping changed' : nothingToChange, guest.portMappings)
     },
@@ -102,6 +110,30 @@ function planWanted(
   const wanted = planMappingChange(body)
   if (!caller.subUser) return wanted
   return planSubUserMappings(wanted, guest.guest.portMappings[index], isConfinedToInnerPorts(caller))
+}
+
+type GuestContext = Pick<RequestContext<unknown, unknown, unknown>, 'operationId' | 'caller'> & Subjects['guest']
+type Change = ReturnType<typeof planMappingChange>
+
+function orderOf({ guest, operationId, caller }: GuestContext, wanted: PortMapping): MappingOrder {
+  return { guest, operationId, wanted, mayName: !isBound(caller) }
+}
+
+/** Sends a change of a mapping. If it gets other host ports, these are reserved in the fleet first. */
+function withNewPorts<T>(
+  { ports }: Fleet,
+  context: GuestContext,
+  { index, wanted }: { readonly index: number; readonly wanted: Change },
+  send: (change: Change) => Promise<T>,
+): Promise<T> {
+  const old = context.guest.guest.portMappings[index]
+  if (!old) return send(wanted)
+  const { length: _length, ...mapping } = checkPortMapping(changePortMapping(old, wanted))
+  if (isDeepStrictEqual(portsOf(old), portsOf(mapping))) return send(wanted)
+  const isAutomatic = mapping.hostPort === 0
+  return ports.change(orderOf(context, mapping), ({ hostPort, hostPortEnd }) =>
+    send(isAutomatic ? { ...wanted, hostPort, hostPortEnd } : wanted),
+  )
 }
 
 function removeRoute(fleet: Fleet): Route {
@@ -139,7 +171,8 @@ function randomPortRoute(fleet: Fleet): Route {
       const { host_ip = '', protocol = 'tcp', count = 1 } = query
       const hostIp = checkHostIp('host_ip', planHostIp(host_ip) ?? '')
       if (caller.subUser) refuseChosenSide({ hostIp, hostPort: 0, hostPortEnd: 0 })
-      const { ports } = await fleet.agent(hostId).settings.findFreePorts({ hostIp, protocol, count })
+      const free = await fleet.agent(hostId).settings.findFreePorts({ hostIp, protocol, count })
+      const ports = fleet.ports.unique.current ? await fleet.ports.suggest(hostId, protocol, count) : free.ports
       return { data: { port: ports[0] ?? 0, ...(query.count === undefined ? {} : { ports }) } }
     },
   })

@@ -1,8 +1,11 @@
 import type { Logger } from 'pino'
 import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
+import type { GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Fleet } from '../contract.js'
 import type { GuestCreation, GuestCreationRequest, HeldRoom } from '../creation-contract.js'
+import { isPortConflict, portTries } from '../ports/fleet-ports.js'
+import { withHostPort } from '../ports/plan-ports.js'
 import { refuseSharedIpv6 } from '../shared-pools.js'
 import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
@@ -24,6 +27,10 @@ const newGuest = { generation: 0, former: undefined, sharedPools: [], standbyId:
 
 const noSettings = { firewall: undefined, backupSchedule: undefined }
 
+interface PortAttempt extends GuestCreationRequest {
+  readonly isPortRetry: boolean
+}
+
 /** Refusals of hosts, by host id. */
 type Refusals = Map<string, BerthError>
 
@@ -38,13 +45,15 @@ export class GuestCreator {
     const earlier = await this.options.registry.findByOperation(request.operationId)
     if (earlier) return this.#submit(request, earlier, true)
     const refusals: Refusals = new Map()
-    for (;;) {
-      const { reservation, repeated } = await this.#reserve(request, refusals)
+    for (let portsRefused = 0; ;) {
+      const { reservation, repeated } = await this.#reserve({ ...request, isPortRetry: portsRefused > 0 }, refusals)
       try {
         return await this.#submit(request, reservation, repeated)
       } catch (error) {
-        if (repeated || !mayFitElsewhere(request, error)) throw error
-        refusals.set(reservation.hostId, error)
+        if (repeated) throw error
+        if (mayFitElsewhere(request, error)) refusals.set(reservation.hostId, error)
+        else if (!hasChosenPorts(request, reservation) || !isPortConflict(error) || ++portsRefused === portTries)
+          throw error
       }
     }
   }
@@ -63,7 +72,7 @@ export class GuestCreator {
     }
   }
 
-  async #reserve(request: GuestCreationRequest, refusals: Refusals) {
+  async #reserve(request: PortAttempt, refusals: Refusals) {
     const { registry, view } = this.options
     const { name, operationId } = request
     const reserved = await registry.reserve({
@@ -80,7 +89,7 @@ export class GuestCreator {
    * @throws {BerthError} as `planPlacement`, `address_in_use`, or the error of an agent if all suitable hosts refused
    * the guest
    */
-  #place(request: GuestCreationRequest, rooms: ReservedRooms, refusals: Refusals): ChosenHost {
+  #place(request: PortAttempt, rooms: ReservedRooms, refusals: Refusals): ChosenHost {
     const { placement, fleet, view } = this.options
     const placed = placement.placeNew(request, rooms, (hostId) => refusals.has(hostId))
     if (!placed) throw mostTelling([...refusals.values()])
@@ -91,7 +100,8 @@ export class GuestCreator {
 
   async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
     const { hostId, id, uuid, name } = reservation
-    const { operationId, spec, requestedBy, backup, settings = {} } = request
+    const { operationId, requestedBy, backup, settings = {} } = request
+    const spec = withReservedPorts(request.spec, reservation)
     const create = { id, uuid, name, spec, overcommit: this.options.ratios, ...noSettings, ...settings }
     const order = backup
       ? ({ $case: 'createFromBackup', value: { create, ...backup, ...newGuest } } as const)
@@ -148,6 +158,19 @@ function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error 
 /** Selects the refusal that the client gets. "No free address" helps more than "the address belongs to no pool". */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
+}
+
+/** True if the gateway has chosen a host port, so that it can choose another one. */
+function hasChosenPorts({ spec }: GuestCreationRequest, { hostPorts }: Reservation): boolean {
+  return hostPorts !== undefined && spec.portMappings.some(({ hostPort }) => hostPort === 0)
+}
+
+function withReservedPorts(spec: GuestSpec, { hostPorts }: Reservation): GuestSpec {
+  if (!hostPorts) return spec
+  const portMappings = spec.portMappings.map((mapping, at) =>
+    mapping.hostPort === 0 ? withHostPort(mapping, hostPorts[at]!) : mapping,
+  )
+  return { ...spec, portMappings }
 }
 
 function isRefusal(error: unknown): boolean {

@@ -274,12 +274,9 @@ export class GuestRegistry {
   #write(client: StoreClient, reservations: readonly Reservation[]) {
     const steps = client.multi()
     for (const reservation of reservations) {
-      const { uuid, id, name, hostId, operationId, reservedAtMs, generation } = reservation
-      steps.hSet(
-        this.#keys.guests,
-        uuid,
-        JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs, generation }),
-      )
+      const { uuid, id, name, hostId, operationId, reservedAtMs, generation, hostPorts } = reservation
+      const stored = { uuid, id, name, hostId, operationId, reservedAtMs, generation, hostPorts }
+      steps.hSet(this.#keys.guests, uuid, JSON.stringify(stored))
       steps.hSet(this.#keys.ids, String(id), uuid).set(this.#keys.name(name), uuid)
       if (operationId) steps.set(this.#keys.operation(operationId), uuid)
     }

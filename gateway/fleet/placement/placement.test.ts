@@ -40,7 +40,8 @@ describe('the placement of guests with reserved resources', () => {
       },
     }
     const options = { view, rooms: rooms as unknown as RoomStore, log: pino({ level: 'silent' }) }
-    placement = new Placement({ ...options, ratios: { cpu: 1, ram: 1, disk: 1 } })
+    const ports = { choose: ([hostId]: readonly string[]) => (hostId === undefined ? undefined : { hostId }) }
+    placement = new Placement({ ...options, ports, ratios: { cpu: 1, ram: 1, disk: 1 } })
   })
 
   function addHost(id: string): void {

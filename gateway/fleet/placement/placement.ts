@@ -22,11 +22,14 @@ import {
   type RoomPlan,
 } from './plan-rooms.js'
 import type { RoomStore } from './room-store.js'
+import type { FleetPorts } from '../ports/fleet-ports.js'
+import { reservedPorts } from '../ports/plan-ports.js'
 
 export interface PlacementOptions {
   readonly view: FleetState
   readonly rooms: RoomStore
   readonly ratios: Ratios
+  readonly ports: Pick<FleetPorts, 'choose'>
   readonly log: Logger
 }
 
@@ -34,11 +37,19 @@ export interface PlacementOptions {
 export interface ChosenHost {
   readonly hostId: string
   readonly room: ReservedRoom
+  /** First host port of each mapping of a new guest. Absent: the host chooses them. */
+  readonly hostPorts?: readonly number[]
   /** Changes of other reservations that must be stored together with the new reservation. */
   readonly changes: RoomChanges
 }
 
-type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId' | 'backup' | 'settings' | 'isFromArchive'>
+interface NewGuest extends Pick<
+  GuestCreationRequest,
+  'operationId' | 'spec' | 'hostId' | 'backup' | 'settings' | 'isFromArchive'
+> {
+  /** True if the host has refused host ports that were chosen before. Default: false. */
+  readonly isPortRetry?: boolean
+}
 type MovingGuest = Pick<GuestView, 'hostId' | 'guest'>
 
 interface TargetRequest {
@@ -74,7 +85,7 @@ export class Placement {
    * @throws {BerthError} as `planPlacement`
    */
   placeNew(
-    { operationId, spec, hostId: wanted, backup, settings, isFromArchive = false }: NewGuest,
+    { operationId, spec, hostId: wanted, backup, settings, isFromArchive = false, isPortRetry = false }: NewGuest,
     rooms: ReservedRooms,
     isExcluded: (hostId: string) => boolean = () => false,
   ): ChosenHost | undefined {
@@ -84,9 +95,13 @@ export class Placement {
     const facts = { ratios: this.options.ratios, hostId: wanted, neighbors, isFromBackup, hasSettings, isFromArchive }
     const hostIds = planPlacement(spec, candidates, facts).filter((id) => !isExcluded(id))
     const reserved = rooms.get(operationId)?.hostId
-    const hostId = hostIds.find((id) => id === reserved) ?? hostIds[0]
-    if (hostId === undefined) return undefined
-    return { hostId, room: reserve(hostId, spec), changes }
+    const ordered = hostIds.toSorted((a, b) => Number(b === reserved) - Number(a === reserved))
+    const others = new Map([...rooms].filter(([id]) => id !== operationId))
+    const wantedPorts = { portMappings: spec.portMappings, rooms: others, isRetry: isPortRetry }
+    const chosen = this.options.ports.choose(ordered, wantedPorts)
+    if (!chosen) return undefined
+    const { hostId, ports, ...hostPorts } = chosen
+    return { hostId, room: { ...reserve(hostId, spec), ...(ports && { ports }) }, changes, ...hostPorts }
   }
 
   /**
@@ -207,7 +222,7 @@ export class Placement {
     const facts = { ratios: this.options.ratios, hostId: toHostId, neighbors, isFromBackup }
     const hostIds = planMoveTargets(guest, others, facts)
     const hostId = hostIds.find((id) => !refusedBy.includes(id)) ?? hostIds[0]!
-    return { hostId, room: { ...reserve(hostId, guest), uuid }, changes }
+    return { hostId, room: { ...reserve(hostId, guest), uuid, ports: reservedPorts(guest) }, changes }
   }
 
   /** @param ownId id of the operation to plan; its earlier reservation does not count, because it will be replaced */

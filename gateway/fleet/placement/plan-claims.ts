@@ -19,6 +19,11 @@ export interface Reservation {
   readonly namedAt?: ReportPosition
   /** Id of the failed host while `hostId` restores the guest. A failed restore does not free name and id. */
   readonly evacuatedFrom?: string
+  /**
+   * First host port of each mapping of a new guest, chosen by the gateway. A repeated creation sends the same ports.
+   * Absent: the host chooses the ports.
+   */
+  readonly hostPorts?: readonly number[]
   /** Undecided move of the guest to another host. Absent: the guest is not moving. */
   readonly move?: PendingMove
 }

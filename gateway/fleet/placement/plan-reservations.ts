@@ -77,10 +77,12 @@ function planOne(
   now: ReservationState,
   nowMs: number,
 ) {
-  const { hostId, room, changes } = place(now.rooms)
+  const { hostId, room, changes, hostPorts } = place(now.rooms)
   if (now.names.has(name.toLowerCase()) || isShown(name))
     throw conflict('name_conflict', `a container named ${name} already exists`)
-  const reservation = { name, operationId, hostId, uuid, id: now.freeIds.shift()!, reservedAtMs: nowMs }
+  const id = now.freeIds.shift()!
+  const chosen = hostPorts && { hostPorts }
+  const reservation = { name, operationId, hostId, uuid, id, reservedAtMs: nowMs, ...chosen }
   const own = { ...room, uuid }
   now.earlier.set(operationId, reservation)
   now.names.add(name.toLowerCase())

@@ -1,5 +1,6 @@
 import { addAllocation, type Allocation } from '../../../shared/allocation.js'
 import type { PlacementRules } from '../../../shared/placement-rules.js'
+import type { ReservedPorts } from '../ports/plan-ports.js'
 
 /** Resources of a host that are reserved for a guest, until every gateway has the host's report about the guest. */
 export interface ReservedRoom {
@@ -9,6 +10,8 @@ export interface ReservedRoom {
   readonly rules?: Pick<PlacementRules, 'spread' | 'together'>
   /** Uuid of the guest. Absent: not chosen yet. */
   readonly uuid?: string
+  /** Host ports that no other guest of the fleet may get, as long as host ports are unique. Absent: none. */
+  readonly ports?: ReservedPorts
   /** Time in ms since 1970 (steady clock) at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
   /** Lifetime in ms. It limits `untilMs` if the reserving gateway's clock is ahead. Default: `roomLifetimeMs`. */

@@ -23,6 +23,7 @@ export const killedMutations = {
     'PUT /branding',
     'PUT /language',
     'PUT /deletion-settings',
+    'PUT /port-settings',
     'PUT /security/settings',
   ],
   'people-kill': [

@@ -121,6 +121,10 @@ export class LabFleet implements Fleet {
     return this.fleet.overcommit
   }
 
+  get ports(): Fleet['ports'] {
+    return this.fleet.ports
+  }
+
   get rotation(): GatewayFleet['rotation'] {
     return this.fleet.rotation
   }

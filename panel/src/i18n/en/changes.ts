@@ -18,6 +18,7 @@ export const changes = {
   'change.container.unsuspend': 'Suspension lifted',
   'change.container.undelete': 'Deletion of the guest undone',
   'change.balance_settings.update': 'Automatic balancing changed',
+  'change.port_settings.update': 'Setting for host ports changed',
   'change.deletion_settings.update': 'Time to undo deletions changed',
   'change.container.label': 'Name, tags, note or protection changed',
   'change.container.standby': 'Warm standby set',

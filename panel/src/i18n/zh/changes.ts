@@ -19,6 +19,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.container.unsuspend': '解除暂停',
   'change.container.undelete': '撤销删除实例',
   'change.balance_settings.update': '修改自动均衡设置',
+  'change.port_settings.update': '修改主机端口设置',
   'change.deletion_settings.update': '修改删除保留时间',
   'change.container.label': '修改名称、标签、备注或保护',
   'change.container.standby': '设置热备份副本',
