@@ -117,4 +117,16 @@ describe('the overview of a fleet', function () {
       if (count === 100) problems.push(...(await findingsOf(page)), ...(await findingsInDark()))
       expect(problems).to.deep.equal([])
     })
+
+  it('is repeated in the list of hosts, with dashes for hosts whose usage is unknown', async () => {
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await simulate(8)
+    await lab.show(page, '/hosts')
+    const meters = (id: string) => page.locator(`[data-usage="${id}"] .mini-text`)
+    await meters('h-1').first().waitFor()
+    const shown = (await meters('h-1').allInnerTexts()).map((text) => Math.round(parseFloat(text)))
+    expect(shown, 'CPU, memory, disk').to.deep.equal([37, 37, 42])
+    expect(await meters('h-7').allInnerTexts()).to.deep.equal(['–', '–', '–'])
+    expect(await tooWide(page)).to.equal(false)
+  })
 })
