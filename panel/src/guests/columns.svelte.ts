@@ -15,8 +15,12 @@ class SelectedColumns {
   }
 
   toggle(name: ColumnName): void {
-    this.#selected = columnNames.filter((one) => (one === name ? !this.has(name) : this.has(one)))
-    localStorage.setItem(storageKey, this.#selected.join(','))
+    this.choose(columnNames.filter((one) => (one === name ? !this.has(name) : this.has(one))))
+  }
+
+  choose(names: readonly ColumnName[]): void {
+    this.#selected = names
+    localStorage.setItem(storageKey, names.join(','))
   }
 
   reset(): void {
