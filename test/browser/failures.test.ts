@@ -176,6 +176,34 @@ describe('the panel with missing scripts or data', function () {
     await lab.gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [] } })
   })
 
+  it('lists the public addresses of a host with their guests, and the free addresses', async () => {
+    const [{ body: routing }, { body: containers }] = await Promise.all([
+      lab.gateway.request('GET', '/routing?host_id=host-a'),
+      lab.gateway.request('GET', '/containers'),
+    ])
+    const { id, name } = containers.data[0] as { id: number; name: string }
+    const at = (address: string) => ({ address, interface: 'eth0', prefix_len: 24, gateway: '203.0.113.1' })
+    const data = {
+      ...routing.data,
+      public_ipv4_addresses: [at('203.0.113.10'), at('203.0.113.9')],
+      ipv4_assignments: [{ ...at('203.0.113.10'), container_id: id, container_name: name }],
+    }
+    await page.route('**/api/v1/routing?*', (route) => route.fulfill({ json: { success: true, data } }))
+    await lab.show(page, '/routing')
+    const table = page.getByRole('region', { name: 'Public addresses', exact: true })
+    await table.getByText('2 of 2', { exact: true }).waitFor()
+    const rows = async () => (await table.locator('tbody tr').allInnerTexts()).map((text) => text.split(/\s+/))
+    expect(await rows()).to.deep.equal([
+      ['203.0.113.9', 'Free', '–'],
+      ['203.0.113.10', name, '–'],
+    ])
+    await table.getByLabel('Find by address, guest or customer', { exact: true }).fill(name.toUpperCase())
+    await table.getByText('1 of 2', { exact: true }).waitFor()
+    await table.getByRole('link', { name, exact: true }).click()
+    await page.getByRole('heading', { name, level: 1 }).waitFor()
+    await page.unroute('**/api/v1/routing?*')
+  })
+
   it('shows the names of hosts, not their ids', async () => {
     const rename = (name: string) => lab.gateway.request('PATCH', '/hosts/host-a', { body: { name } })
     await rename('fra1-node1')
