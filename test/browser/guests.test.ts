@@ -211,6 +211,18 @@ describe('guests in the panel', () => {
     const task = page.getByRole('row').filter({ hasText: 'Delete' })
     await task.getByText(/^\d+:\d\d$/).waitFor()
     await waitFor(async () => (await task.getByRole('link').count()) === 0, { what: 'no link to the deleted guest' })
+    expect(await task.getByRole('button').count(), 'no button in the row of a finished task').to.equal(0)
+    await page.getByRole('button', { name: 'Clear finished', exact: true }).click()
+    const tasksOf = async (name: string): Promise<unknown[]> =>
+      (await lab.gateway.request('GET', `/tasks?container_name=${name}`)).body.data as unknown[]
+    await dialog.getByText(`Remove ${(await tasksOf('gone')).length} finished task`, { exact: false }).waitFor()
+    const before = ((await lab.gateway.request('GET', '/tasks')).body.data as unknown[]).length
+    const ofGuest = (await tasksOf('gone')).length
+    await dialog.getByRole('button', { name: 'Remove', exact: true }).click()
+    await page.getByText('No tasks.', { exact: true }).waitFor()
+    expect(await tasksOf('gone')).to.deep.equal([])
+    const { body: rest } = await lab.gateway.request('GET', '/tasks')
+    expect(rest.data, 'tasks of others stay').to.have.length(before - ofGuest)
     await page.evaluate(`location.hash = '/containers/${id}'`)
     await page.getByRole('heading', { name: 'This guest doesn’t exist.', exact: true }).waitFor()
     lab.forgetComplaints() // the browser logs the missing guest as an error

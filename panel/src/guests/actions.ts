@@ -1,6 +1,7 @@
 import { serverTime } from '../ui/server-time.svelte.ts'
 import { api, ask, send } from '../api/client.ts'
 import { asFailure } from '../api/failure.ts'
+import { inParallel } from '../api/in-parallel.ts'
 import type { Guest } from '../api/types.ts'
 import { ordered } from './guests.svelte.ts'
 import { extendedExpiry, timeBounds, type BatchAction } from './filter.ts'
@@ -74,21 +75,15 @@ export function snapshotAll(guests: readonly Guest[], description: string): Prom
   })
 }
 
-/** Maximum number of requests that are in progress at the same time. */
-const parallel = 4
-
 /** Sends a request for each guest. A failed request does not stop the others. */
 async function forEach(guests: readonly Guest[], request: (guest: Guest) => Promise<void>): Promise<BulkOutcome> {
   const failed: BulkOutcome['failed'][number][] = []
-  const rest = guests.values()
-  const work = async (): Promise<void> => {
-    for (const guest of rest)
-      await request(guest).catch((thrown: unknown) => {
-        const { code, message } = asFailure(thrown)
-        failed.push({ name: guest.name, code, message })
-      })
-  }
-  await Promise.all(Array.from({ length: parallel }, work))
+  await inParallel(guests, (guest) =>
+    request(guest).catch((thrown: unknown) => {
+      const { code, message } = asFailure(thrown)
+      failed.push({ name: guest.name, code, message })
+    }),
+  )
   ordered()
   return { queued: guests.length - failed.length, failed }
 }

@@ -13,6 +13,12 @@ export const tasks = {
   'tasks.system': 'System',
   'tasks.provider': 'Provider',
   'tasks.cancel': 'Cancel',
+  'tasks.clear': 'Clear finished',
+  'tasks.clearAsk': 'Remove {{count}} finished tasks?',
+  'tasks.clearAsk_one': 'Remove {{count}} finished task?',
+  'tasks.clearText':
+    'Only tasks that match the filter are removed from the list. Guests and running tasks do not change.',
+  'tasks.noneFinished': 'No finished tasks match the filter.',
   'tasks.id': 'Task {{id}}',
   'task.create': 'Create',
   'task.start': 'Start',
