@@ -67,6 +67,43 @@ describe('images in the panel after a failed download', function () {
     await page.context().close()
   })
 
+  it('are listed once with their hosts, can be filtered, and can be downloaded on all hosts', async () => {
+    const { body } = await lab.gateway.request('GET', '/images')
+    const own = (body.data as Record<string, unknown>[]).filter((one) => one['supported'] === true)
+    const absent = { downloaded: false, downloading: false, enabled: true, error: '' }
+    const data = ['host-a', 'host-b', 'host-c'].flatMap((host) =>
+      own.map((one) => ({ ...one, ...absent, host_id: host, downloaded: host === 'host-c' && one['id'] === id })),
+    )
+    const page = await lab.logIn()
+    await page.route('**/api/v1/images', (route) => route.fulfill({ json: { success: true, data } }))
+    const sent: unknown[] = []
+    await page.route('**/api/v1/images/download*', (route) => {
+      sent.push([new URL(route.request().url()).search, route.request().postDataJSON()])
+      return route.fulfill({ status: 202, json: { success: true, message: 'download queued', tasks: [] } })
+    })
+    await lab.show(page, '/images')
+    const line = page.getByRole('row').filter({ has: page.getByText(id, { exact: true }) })
+    expect(await line.count(), 'one row for each system').to.equal(1)
+    await line.getByRole('button', { name: 'host-c: Ready', exact: true }).click()
+    await line.getByText('Ready', { exact: true }).waitFor()
+    await line.getByRole('button', { name: 'host-b: Not downloaded', exact: true }).click()
+    await line.getByRole('button', { name: 'Download', exact: true }).click()
+    await line.getByRole('button', { name: 'Download on all hosts', exact: true }).click()
+    await eventually(async () =>
+      expect(sent).to.deep.equal([
+        ['?host_id=host-b', { template_id: id }],
+        ['', { template_id: id }],
+      ]),
+    )
+    const rows = page.locator('tbody tr')
+    await page.getByLabel('Status', { exact: true }).selectOption({ label: 'Ready' })
+    await eventually(async () => expect(await rows.count()).to.equal(1))
+    await page.getByLabel('Host', { exact: true }).selectOption({ label: 'host-b' })
+    await page.getByText('No results.', { exact: true }).waitFor()
+    await lab.picture(page, 'images-filtered-wide')
+    await page.context().close()
+  })
+
   it('cannot be used for a new guest, and the form stays filled for another attempt', async () => {
     const { faults } = lab.gateway.fleet.agentOf('host-a').host
     const broken = (): void => {
