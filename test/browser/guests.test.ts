@@ -134,6 +134,39 @@ describe('guests in the panel', () => {
     await page.getByText('No SSH keys are stored.', { exact: true }).waitFor()
   })
 
+  it('are created from a version of a distribution, which the form groups', async () => {
+    const { body } = await lab.gateway.request('GET', '/images/enabled')
+    const images = body.data as { id: string; name: string; type: string; distro: string }[]
+    const real = images.find(({ type }) => type === 'lxc')!
+    const [older, newer] = [`${real.name} 1`, `${real.name} 20`]
+    const data = [
+      { ...real, id: 'older', name: older },
+      { ...real, name: newer },
+      { ...real, id: 'other', name: 'Other 1', distro: 'other' },
+    ]
+    await page.route('**/api/v1/images/enabled', (route) => route.fulfill({ json: { success: true, data } }))
+    await page.evaluate("localStorage.removeItem('berth.images')")
+    await page.reload() // forgets the images that are known
+    await lab.show(page, '/containers/new')
+    expect(await page.locator('input[name=family]').count()).to.equal(2)
+    await page.locator('input[name=family][value=other]').check()
+    expect(await page.locator('select#image').count(), 'only one version').to.equal(0)
+    await page.locator(`input[name=family][value="${real.distro}"]`).check()
+    const version = page.getByLabel('Version', { exact: true })
+    expect(await version.inputValue(), 'the newest version').to.equal(real.id)
+    const shown = await version.locator('option').allInnerTexts()
+    expect(shown.map((text) => text.split(' · ')[0])).to.deep.equal([newer, older])
+    await lab.picture(page, 'create-families-wide')
+    await page.locator('#name').fill('grouped')
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByRole('heading', { name: 'grouped is running', exact: true }).waitFor()
+    const { body: made } = await lab.gateway.request('GET', '/containers/grouped')
+    expect(made.data.template).to.equal(real.id)
+    await page.unroute('**/api/v1/images/enabled')
+    await page.reload()
+    await lab.show(page, '/containers') // the same address would keep the result in place of the form
+  })
+
   it('that cannot be created leave the form filled, with the reason and the request id', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')

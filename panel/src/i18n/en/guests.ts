@@ -173,6 +173,8 @@ export const guests = {
   'create.kvm': 'Virtual machine',
   'create.kvmText': 'KVM: its own kernel',
   'create.noImages': 'No image is ready yet.',
+  'create.version': 'Version',
+  'create.versions': '{{count}} versions',
   'create.size': 'Size',
   'create.login': 'Access',
   'create.auto_password': 'Password',

@@ -171,6 +171,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'create.kvm': '虚拟机',
   'create.kvmText': '拥有独立内核',
   'create.noImages': '尚无可用镜像。',
+  'create.version': '版本',
+  'create.versions': '{{count}} 个版本',
   'create.size': '规格',
   'create.login': '登录方式',
   'create.auto_password': '密码',
