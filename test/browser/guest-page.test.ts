@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { findingsOf } from './page-checks.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 
@@ -77,6 +77,7 @@ describe('the page of a guest in the panel', () => {
       .locator('form')
       .filter({ has: page.locator('#label-tags') })
       .getByRole('button', { name: 'Save', exact: true })
+    expect(await save.isDisabled(), 'nothing to save yet').to.equal(true)
     await page.locator('#label-tags').fill('Web')
     await save.click()
     await page.getByRole('alert').filter({ hasText: 'tags' }).waitFor()
@@ -94,6 +95,7 @@ describe('the page of a guest in the panel', () => {
       note: 'Paid until May.',
       delete_protected: true,
     })
+    await eventually(async () => expect(await save.isDisabled(), 'everything is saved').to.equal(true))
     await page.getByText('Saved', { exact: true }).waitFor({ state: 'hidden' })
     expect(await findingsOf(page)).to.deep.equal([])
     await page.locator('#limit-disk_gb').fill('1')

@@ -13,8 +13,10 @@ export class Submission {
   problem = $state('')
   /** The same message for the field's own place, which needs no name of the field. */
   #fieldProblem = $state('')
+  /** True if the form has values that the user has changed and not saved. */
+  changed = $state(false)
   /** Attach `draft.track` to a form whose values must not get lost. */
-  readonly draft = new Draft()
+  readonly draft = new Draft((changed) => (this.changed = changed))
   /** Field of the request that was refused, as the API spells it. Empty: the problem is of no single field. */
   field = $state('')
   /** True after the component was removed from the page. */

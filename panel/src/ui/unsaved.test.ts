@@ -42,6 +42,22 @@ describe('the unsaved values of a form', () => {
     expect(hasUnsaved()).to.equal(false)
   })
 
+  it('are reported with each change, so that the form can offer to save them', () => {
+    const reported: boolean[] = []
+    const form = new EventTarget() as Element
+    const draft = new Draft((hasUnsaved) => reported.push(hasUnsaved))
+    const remove = draft.track(form)
+    form.dispatchEvent(new Event('input'))
+    const { revision } = draft
+    draft.touch()
+    draft.saved(revision)
+    expect(reported, 'a later change is not saved').to.deep.equal([true, true])
+    draft.saved()
+    draft.touch()
+    remove()
+    expect(reported).to.deep.equal([true, true, false, true, false])
+  })
+
   it('are only those that the form reports, if the form knows when its values differ', () => {
     const form = new EventTarget() as Element
     const draft = new Draft()

@@ -15,6 +15,9 @@ export class Draft {
   #form: Element | undefined
   #revision = 0
 
+  /** @param report is called with true if the form has unsaved values now, else with false */
+  constructor(private readonly report: (hasUnsaved: boolean) => void = () => undefined) {}
+
   /** Increases with each change of the form. */
   get revision(): number {
     return this.#revision
@@ -36,18 +39,24 @@ export class Draft {
     this.#form = form
     return () => {
       changedForms.delete(form)
-      if (this.#form === form) this.#form = undefined
+      if (this.#form !== form) return
+      this.#form = undefined
+      this.report(false)
     }
   }
 
   /** Marks the form as changed, after a change without an `input` event, such as a new row. */
   touch(): void {
     this.#revision++
-    if (this.#form) changedForms.add(this.#form)
+    if (!this.#form) return
+    changedForms.add(this.#form)
+    this.report(true)
   }
 
   /** Marks the form as saved. @param revision the revision that was saved. Later changes remain unsaved. */
   saved(revision = this.#revision): void {
-    if (this.#form && revision === this.#revision) changedForms.delete(this.#form)
+    if (!this.#form || revision !== this.#revision) return
+    changedForms.delete(this.#form)
+    this.report(false)
   }
 }
