@@ -180,6 +180,21 @@ describe('the page of a guest in the panel', () => {
     await waitFor(async () => (await rowOf(guest))['delete_protected'] === false)
   })
 
+  it('explains its status, like the warnings of its host, in the language of the page', async () => {
+    const { fleet } = lab.gateway
+    const guest = await fleet.addGuest({ name: 'halted', status: 'stopped' })
+    fleet.agentOf('host-a').update(guest.uuid, { statusReason: 'shut down from inside' })
+    await fleet.caughtUp('host-a')
+    await fleet.warn('host-a', 'port mappings use 192.0.2.9 (host_ip), which the host does not have')
+    await open(guest, 'overview', { language: 'zh' })
+    await page.getByText('实例已从内部关机。', { exact: true }).waitFor()
+    await lab.show(page, '/hosts/host-a')
+    await page.getByText('端口映射使用了主机没有的地址 192.0.2.9。', { exact: true }).waitFor()
+    await lab.show(page, '/')
+    await page.getByText('端口映射使用了主机没有的地址 192.0.2.9。', { exact: false }).waitFor()
+    await fleet.warn('host-a')
+  })
+
   it('restores a deleted guest from the list of deleted guests', async () => {
     await lab.gateway.fleet.work('host-a')
     await lab.gateway.request('PUT', '/deletion-settings', { body: { undo_delete_hours: 24 } })

@@ -1,4 +1,9 @@
 import { expect } from 'chai'
+import { describeMissing } from '../../agent/network/addresses/plan-ipv6.js'
+import { describeUnserved, planPoolWarnings } from '../../agent/network/addresses/plan-warnings.js'
+import { describeBridgeFilter, describeDropping, describeLegacy } from '../../agent/network/nft/plan-warnings.js'
+import { describeCgroups, describeThrottling } from '../../agent/drivers/lxc/host-facts.js'
+import { planRoomWarnings } from '../../agent/storage/room.js'
 import { patternRules } from '../../gateway/http/pattern-rules.js'
 import { moduleUrl } from '../support/programs.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
@@ -50,6 +55,33 @@ describe('the texts of the panel', () => {
     const elsewhere = ['console.open', 'console.close', 'account.setup', 'admin.recover', 'session.end']
     expect(audited.length).to.be.greaterThan(50)
     for (const action of [...audited, ...elsewhere]) expect(en, action).to.have.property(`change.${action}`)
+  })
+
+  it('translate the warnings of agents, also if the gateway has shortened them', async () => {
+    const { agentText } = (await import(moduleUrl('panel/src/i18n/zh/index.ts'))) as {
+      agentText: (text: string) => string
+    }
+    const gib = 1024 ** 3
+    const pool = [{ address: '203.0.113.7', interface: 'eth1', prefixLength: 24, gateway: '203.0.113.1' }] as never
+    const warnings = [
+      ...describeCgroups({ version: 1 } as never),
+      ...describeThrottling(undefined),
+      ...planRoomWarnings({ totalBytes: 100 * gib, usedBytes: 93 * gib } as never),
+      ...planRoomWarnings({ totalBytes: 100 * gib, usedBytes: 99.9 * gib } as never),
+      describeDropping({ family: 'inet', table: 'filter', chain: 'FORWARD' }, 'berth0'),
+      ...describeLegacy('ip6tables', 'filter\nnat\n', 'berth0'),
+      describeBridgeFilter('net.bridge.bridge-nf-call-iptables'),
+      ...planPoolWarnings(pool, ['eth7'], undefined),
+      ...planPoolWarnings(pool, [], { interface: 'eth0', gateway: '192.0.2.1' } as never),
+      ...describeUnserved(new Set(['192.0.2.9']), () => []),
+      ...describeMissing([{ interface: 'eth9' }] as never, []),
+    ]
+    expect(warnings).to.have.length(12)
+    for (const warning of warnings) {
+      const shortened = warning.slice(0, 300)
+      expect(agentText(shortened), shortened).to.match(/[\u3400-\u9fff]/)
+      expect(agentText(shortened), shortened).not.to.match(/[A-Za-z]{3,} [a-z]{3,} [a-z]{3,}|\$\d/)
+    }
   })
 
   it('explain every rule of a field that users fill in', () => {

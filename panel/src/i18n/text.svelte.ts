@@ -12,6 +12,7 @@ class Texts {
   language = $state<Language>('en')
   #isForCustomer = $state(false)
   #translate: TFunction = i18next.t
+  #agentText = (text: string): string => text
 
   /** @param fallback default language of the instance, used until the user chooses a language */
   async start(fallback?: Language): Promise<void> {
@@ -47,6 +48,12 @@ class Texts {
     return key in en ? this.#translate(key, values) : fallback
   }
 
+  /** Returns a warning of a host, or the reason for the status of a guest, in the language of the page if possible. */
+  ofAgent(text: string): string {
+    this.#follow()
+    return this.language === 'zh' ? this.#agentText(text) : text
+  }
+
   /** Lets the calling component update when the texts change. */
   #follow(): void {
     void this.language
@@ -58,6 +65,7 @@ class Texts {
       const zh = await import('./zh/index.ts').catch(() => undefined)
       if (zh === undefined) return // the current language stays if the texts cannot be loaded
       i18next.addResourceBundle('zh', 'translation', zh.zh)
+      this.#agentText = zh.agentText
     }
     this.#translate = await i18next.changeLanguage(language)
     this.language = language

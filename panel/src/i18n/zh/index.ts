@@ -45,3 +45,5 @@ export const zh = {
   ...gateways,
   ...changes,
 }
+
+export { agentText } from './agent-texts.ts'

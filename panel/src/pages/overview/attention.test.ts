@@ -34,6 +34,7 @@ const calm: FleetFacts = {
   failed: [],
   alerted: 0,
   nameOf: (id) => id.replace('h-', 'node'),
+  warningText: (warning) => warning,
   formatTime: (time) => time,
   formatPercent: (percent) => `${percent}%`,
   nowText: '2026-11-27 12:00:00',

@@ -23,6 +23,8 @@ export interface FleetFacts {
   /** Number of guests with active alerts. */
   readonly alerted: number | undefined
   readonly nameOf: (hostId: string) => string
+  /** Translates a warning of a host. */
+  readonly warningText: (warning: string) => string
   readonly formatTime: (time: string) => string
   readonly formatPercent: (percent: number) => string
   /** The current time and the time a day ago. They have the form of the API's times, which can be compared as text. */
@@ -141,12 +143,12 @@ function planPool(host: string, pool: FleetHostUsage['ports'], [low, none]: read
   return [{ tone: 'warn', text: free === 0 ? none : low, values, names: [host], href: '#/routing' }]
 }
 
-function planWarnings({ hosts = [] }: FleetFacts): readonly Attention[] {
+function planWarnings({ hosts = [], warningText }: FleetFacts): readonly Attention[] {
   const found = hosts.flatMap(({ id, name, warnings }) =>
-    warnings.map((text): Attention => ({
+    warnings.map((warning): Attention => ({
       tone: 'warn',
       text: 'attention.warning',
-      values: { host: name, text },
+      values: { host: name, text: warningText(warning) },
       names: [name],
       href: `#/hosts/${id}`,
     })),
