@@ -148,7 +148,8 @@ describe('a guest in the panel', function () {
       await dialog().locator('#confirm-typed').fill('charted')
       await dialog().getByRole('button', { name: 'Reinstall', exact: true }).click()
       await page.locator('[data-secret]').waitFor()
-      await page.getByRole('button', { name: 'Done' }).click()
+      await dialog().locator('[role=progressbar][aria-valuenow="100"]').waitFor()
+      await page.getByRole('button', { name: 'Done', exact: true }).click()
       const [taken, ...others] = await snapshots()
       expect(others).to.deep.equal([])
       expect(taken!.description).to.equal('before the reinstallation')
@@ -185,6 +186,21 @@ describe('a guest in the panel', function () {
       await dialog().waitFor({ state: 'detached' })
       if (!before) expect(reinstalled(), 'nothing was ordered').to.equal(false)
       expect(await snapshots()).to.deep.equal([])
+    })
+
+    it('shows the reason instead of a password if the reinstallation fails', async () => {
+      const { faults } = lab.gateway.fleet.agentOf('host-a').host
+      faults.prepare = () => {
+        throw new BerthError('conflict', 'guest_busy', 'another operation is running')
+      }
+      await reinstall()
+      await dialog().locator('#confirm-typed').fill('charted')
+      await dialog().getByRole('button', { name: 'Reinstall', exact: true }).click()
+      await dialog().getByRole('alert').filter({ hasText: 'another operation is running' }).waitFor()
+      delete faults.prepare
+      expect(await page.locator('[data-secret]').count()).to.equal(0)
+      await dialog().getByRole('button', { name: 'Done', exact: true }).click()
+      await dialog().waitFor({ state: 'detached' })
     })
 
     it('has no option to take a snapshot if it has reached its snapshot limit', async () => {

@@ -126,6 +126,7 @@ describe('guests in the panel', () => {
     const reinstallation = sent(/\/reinstall$/)
     await dialog.getByRole('button', { name: 'Reinstall', exact: true }).click()
     expect((await reinstallation).postDataJSON()).to.include({ ssh_auth_mode: 'key', ssh_public_key: publicKey })
+    await dialog.getByRole('button', { name: 'Done', exact: true }).click()
     await dialog.waitFor({ state: 'detached' })
 
     await lab.show(page, '/account')

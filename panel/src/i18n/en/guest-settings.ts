@@ -50,6 +50,8 @@ export const guestSettings = {
   'password.new': 'New root password',
   'reinstall.ask': 'Reinstall {{name}}?',
   'reinstall.text': 'Replaces the disk with a fresh image. All data on the present disk is lost.',
+  'reinstall.of': 'Reinstallation of {{name}}',
+  'reinstall.failed': 'The guest could not be reinstalled.',
   'reinstall.snapshot': 'Take a snapshot first',
   'reinstall.snapshotNote': 'before the reinstallation',
   'standby.title': 'Warm standby',

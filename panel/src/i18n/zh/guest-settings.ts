@@ -50,6 +50,8 @@ export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'password.new': '新的 root 密码',
   'reinstall.ask': '重装 {{name}}？',
   'reinstall.text': '磁盘将被全新镜像替换，原有数据会丢失。',
+  'reinstall.of': '重装 {{name}} 的进度',
+  'reinstall.failed': '实例重装失败。',
   'reinstall.snapshot': '先创建快照',
   'reinstall.snapshotNote': '重装前',
   'standby.title': '热备份副本',
