@@ -191,7 +191,12 @@ describe('the page of a guest in the panel', () => {
     await lab.show(page, '/hosts/host-a')
     await page.getByText('端口映射使用了主机没有的地址 192.0.2.9。', { exact: true }).waitFor()
     await lab.show(page, '/')
-    await page.getByText('端口映射使用了主机没有的地址 192.0.2.9。', { exact: false }).waitFor()
+    const warning = page.getByRole('listitem').filter({ hasText: '端口映射使用了主机没有的地址 192.0.2.9。' })
+    await warning.getByRole('button', { name: /^隐藏: / }).click()
+    await warning.waitFor({ state: 'detached' })
+    await page.reload()
+    await page.getByRole('button', { name: '显示 1 条已隐藏的警告', exact: true }).click()
+    await warning.waitFor()
     await fleet.warn('host-a')
   })
 

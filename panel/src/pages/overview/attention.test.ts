@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { FleetHostUsage, Guest, Host, Task } from '../../api/types.ts'
-import { planAttention, type FleetFacts } from './attention.ts'
+import { findHidden, planAttention, type FleetFacts } from './attention.ts'
 
 const host = (at: number, fields: Partial<Host> = {}) =>
   ({
@@ -35,6 +35,7 @@ const calm: FleetFacts = {
   alerted: 0,
   nameOf: (id) => id.replace('h-', 'node'),
   warningText: (warning) => warning,
+  isHidden: () => false,
   formatTime: (time) => time,
   formatPercent: (percent) => `${percent}%`,
   nowText: '2026-11-27 12:00:00',
@@ -123,4 +124,22 @@ describe('the list of things that need attention', () => {
     ],
   ] as const)
     it(name, () => expect(planned(facts)).to.deep.equal(expected))
+
+  describe('whose warnings the user can hide', () => {
+    const warned = (at: number) => host(at, { warnings: ['a', 'b'] })
+    const shown = (count: number, isHidden: FleetFacts['isHidden']) =>
+      planAttention({ ...calm, hosts: range(count).map(warned), isHidden }).map(({ warnings }) => warnings)
+
+    it('contains the other warnings', () => expect(shown(1, (key) => key === 'h-1 a')).to.deep.equal([['h-1 b']]))
+
+    it('combines only warnings that are not hidden', () =>
+      expect(shown(3, (key) => key.endsWith('a') && key !== 'h-1 a')).to.deep.equal([
+        ['h-1 a', 'h-1 b', 'h-2 b', 'h-3 b'],
+      ]))
+
+    it('does not count hidden warnings that have ended', () => {
+      const isHidden = (key: string): boolean => ['h-1 a', 'h-1 ended'].includes(key)
+      expect(findHidden({ hosts: [warned(1)], isHidden })).to.deep.equal(['h-1 a'])
+    })
+  })
 })

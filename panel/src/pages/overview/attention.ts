@@ -2,6 +2,7 @@ import type { FleetHostUsage, Guest, Host, Task } from '../../api/types.ts'
 import type { Key } from '../../i18n/text.svelte.ts'
 import type { Tone } from '../../ui/tone.ts'
 import { percentOf } from './capacity.ts'
+import { warningKey } from './hidden-warnings.ts'
 
 /** A problem for the administrator: a sentence, and the page on which the administrator can act. */
 export interface Attention {
@@ -11,6 +12,8 @@ export interface Attention {
   /** Names that replace the placeholder `names` of the sentence. Long lists are shortened. */
   readonly names?: readonly string[]
   readonly href: string
+  /** Keys of the warnings that the user can hide. Absent: the item cannot be hidden. */
+  readonly warnings?: readonly string[]
 }
 
 /** Data of the fleet. Undefined: the data is not known, so no problem is derived from it. */
@@ -25,6 +28,8 @@ export interface FleetFacts {
   readonly nameOf: (hostId: string) => string
   /** Translates a warning of a host. */
   readonly warningText: (warning: string) => string
+  /** True if the user has hidden the warning with this key. */
+  readonly isHidden: (key: string) => boolean
   readonly formatTime: (time: string) => string
   readonly formatPercent: (percent: number) => string
   /** The current time and the time a day ago. They have the form of the API's times, which can be compared as text. */
@@ -143,7 +148,7 @@ function planPool(host: string, pool: FleetHostUsage['ports'], [low, none]: read
   return [{ tone: 'warn', text: free === 0 ? none : low, values, names: [host], href: '#/routing' }]
 }
 
-function planWarnings({ hosts = [], warningText }: FleetFacts): readonly Attention[] {
+function planWarnings({ hosts = [], warningText, isHidden }: FleetFacts): readonly Attention[] {
   const found = hosts.flatMap(({ id, name, warnings }) =>
     warnings.map((warning): Attention => ({
       tone: 'warn',
@@ -151,9 +156,18 @@ function planWarnings({ hosts = [], warningText }: FleetFacts): readonly Attenti
       values: { host: name, text: warningText(warning) },
       names: [name],
       href: `#/hosts/${id}`,
+      warnings: [warningKey(id, warning)],
     })),
   )
-  return grouped(found, 'attention.warnings', '#/hosts')
+  const shown = found.filter(({ warnings = [] }) => !warnings.some(isHidden))
+  return grouped(shown, 'attention.warnings', '#/hosts').map((item) =>
+    shown.includes(item) ? item : { ...item, warnings: shown.flatMap(({ warnings = [] }) => warnings) },
+  )
+}
+
+/** Returns the keys of the present warnings that the user has hidden. */
+export function findHidden({ hosts = [], isHidden }: Pick<FleetFacts, 'hosts' | 'isHidden'>): string[] {
+  return hosts.flatMap(({ id, warnings }) => warnings.map((warning) => warningKey(id, warning))).filter(isHidden)
 }
 
 function planPolicy({ guests = [], nowText }: FleetFacts): Attention[] {
