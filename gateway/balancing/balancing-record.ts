@@ -12,7 +12,7 @@ export interface BalancingSettings {
   readonly intervalMinutes: number
   /** Greatest number of automatic moves at the same time. */
   readonly parallel: number
-  /** Percentage points by which a move for `load` must lower the higher load of its two hosts. */
+  /** Minimum decrease of the load of the more loaded host by a move for `load`, in percentage points. */
   readonly minGain: number
   /** Start of the daily window as HH:MM in the time zone of the server. The same as `windowEnd`: no window. */
   readonly windowStart: string

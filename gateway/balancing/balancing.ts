@@ -57,7 +57,7 @@ export interface BalancingStatus {
   readonly wait: Wait | undefined
 }
 
-/** Greatest number of dry runs without success in a check, and of refused guests in the state. */
+/** Maximum number of failed dry runs in a check. The state also stores at most this many refused guests. */
 const mostRefused = 20
 
 /**

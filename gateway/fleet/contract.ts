@@ -1,5 +1,5 @@
 import type { FleetRotation } from '../rotation/rotation.js'
-import type { FleetPorts } from './ports/fleet-ports.js'
+import type { UniquePorts } from './port-contract.js'
 import type { Fence } from '../../shared/fence.js'
 import type { Template } from '../../proto/gen/berth/agent/v1/image.js'
 import type { InstallHosts } from '../join/installer.js'
@@ -152,7 +152,7 @@ export interface Fleet {
   /** Overcommit ratios. The allocated resources of a host may be this many times its capacity. */
   readonly overcommit: Ratios
   /** Host ports that are unique in the fleet while a setting is on. */
-  readonly ports: Pick<FleetPorts, 'unique' | 'commonRange' | 'countDuplicates' | 'suggest' | 'change'>
+  readonly ports: UniquePorts
   /** True after the list of hosts was read from the store. Before that, guests can be missing in the fleet view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */

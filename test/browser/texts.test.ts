@@ -66,13 +66,13 @@ describe('the texts of the panel', () => {
     const warnings = [
       ...describeCgroups({ version: 1 } as never),
       ...describeThrottling(undefined),
-      ...planRoomWarnings({ totalBytes: 100 * gib, usedBytes: 93 * gib } as never),
-      ...planRoomWarnings({ totalBytes: 100 * gib, usedBytes: 99.9 * gib } as never),
+      ...planRoomWarnings({ totalBytes: 100 * gib, usedBytes: 93 * gib }),
+      ...planRoomWarnings({ totalBytes: 100 * gib, usedBytes: 99.9 * gib }),
       describeDropping({ family: 'inet', table: 'filter', chain: 'FORWARD' }, 'berth0'),
       ...describeLegacy('ip6tables', 'filter\nnat\n', 'berth0'),
       describeBridgeFilter('net.bridge.bridge-nf-call-iptables'),
       ...planPoolWarnings(pool, ['eth7'], undefined),
-      ...planPoolWarnings(pool, [], { interface: 'eth0', gateway: '192.0.2.1' } as never),
+      ...planPoolWarnings(pool, [], { interface: 'eth0', gateway: '192.0.2.1' }),
       ...describeUnserved(new Set(['192.0.2.9']), () => []),
       ...describeMissing([{ interface: 'eth9' }] as never, []),
     ]

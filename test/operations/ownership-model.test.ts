@@ -97,7 +97,7 @@ const brokenMoveFaults: Readonly<Record<string, Partial<Rules>>> = {
     mayForgetMove: () => true,
     planEvacuate: ({ hostId, generation }, from, to) => productRules.planEvacuate({ hostId, generation }, from, to),
   },
-  'a returning host is not told the newest owner of a guest that it has handed over': {
+  'a returning host is not notified of the newest owner of a guest that it has handed over': {
     isTold: ({ role }) => role !== 'absent' && role !== 'handed_over',
   },
 }

@@ -41,8 +41,8 @@ export interface Announcement {
   /** True if this host owns the guest. */
   readonly isOwner: boolean
   /**
-   * True if this host must keep the disk of a guest that it has handed over, because the target of the move is not known
-   * to have it: the guest was restored elsewhere. Absent: false.
+   * True if this host must keep the disk of a guest that it has handed over. The guest was restored on another host,
+   * and the target of the move possibly never received the disk. Absent: false.
    */
   readonly keepsCopy?: boolean
 }

@@ -27,7 +27,7 @@ const RefusedSchema = Type.Object(
     container_name: Type.String(),
     code: Type.String({
       description:
-        '`recently_moved`: a move of the container, or an attempt, is not long enough ago. `changes_addresses`: its addresses or ports would change. Otherwise the error code of a dry run.',
+        '`recently_moved`: the container was moved, or a move of it failed, within the last `pause_hours`. `changes_addresses`: its addresses or ports would change. Otherwise the error code of a dry run.',
     }),
     message: Type.String(),
   },
@@ -39,7 +39,7 @@ export const AutomaticBalanceSchema = Type.Object(
     enabled: Type.Boolean(),
     waits_for: oneOf(
       ['', ...waitCodes],
-      'Why no move begins now. `disabled`: automatic balancing is disabled. `upgrade`: an upgrade of the fleet is running. `host_offline`, `host_drained`, `host_maintenance`: see `host_id`. `window`: the daily window. `moving`: the end of an automatic move. `interval`: the next check. `no_move`: also the next check, because the last one found no suitable move. Empty: a check is about to begin.',
+      'Reason why no move begins now. `disabled`: automatic balancing is disabled. `upgrade`: an upgrade of the fleet has not ended. `host_offline`, `host_drained`, `host_maintenance`: see `host_id`. `window`: the time is outside the daily window. `moving`: the maximum number of automatic moves is running. `interval`: the next check is not due yet. `no_move`: the last check found no suitable move. Empty: a check is about to begin.',
     ),
     host_id: Type.String({ description: 'Host that is offline, drained or in maintenance. Otherwise empty.' }),
     checked_at: timeSchema('the last check was made', 'there was no check'),
@@ -49,7 +49,7 @@ export const AutomaticBalanceSchema = Type.Object(
     ),
     moves: Type.Array(MoveSchema, { description: 'Active moves and the last 20 that have ended, newest first.' }),
     refused: Type.Array(RefusedSchema, {
-      description: 'Containers that the last check left on their hosts, although their moves would be suggested.',
+      description: 'Containers whose move was suggested, but not allowed in the last check.',
     }),
   },
   { title: 'AutomaticBalance' },

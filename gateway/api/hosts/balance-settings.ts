@@ -22,19 +22,19 @@ const fields = {
   parallel: Type.Integer({
     minimum: 1,
     maximum: 5,
-    description: 'Greatest number of automatic moves at the same time. Default: 1.',
+    description: 'Maximum number of automatic moves at the same time. Default: 1.',
   }),
   min_gain: Type.Integer({
     minimum: 5,
     maximum: 100,
     description:
-      'Percentage points by which a move with the reason `load` must lower the higher load of its two hosts. Default: 10.',
+      'Minimum gain of a move with the reason `load`, in percentage points. The gain is the decrease of the load of the more loaded of the two hosts. Default: 10.',
   }),
   window_start: Type.String({
     ...timeOfDay,
     examples: ['02:00'],
     description:
-      'Start of the daily window in which moves begin: `HH:MM` in the server’s time zone. The same as `window_end`: moves begin at any time. Default: 00:00.',
+      'Start of the daily window in which moves begin: `HH:MM` in the server’s time zone. If `window_start` and `window_end` are equal, moves begin at any time. Default: 00:00.',
   }),
   window_end: Type.String({
     ...timeOfDay,

@@ -12,7 +12,8 @@ const PortSettingsSchema = Type.Object(
   {
     unique_ports: uniquePorts,
     duplicate_ports: Type.Integer({
-      description: 'Number of host ports that several containers have. They stay when `unique_ports` is set.',
+      description:
+        'Number of host ports that belong to more than one container. Setting `unique_ports` to `true` does not change these ports.',
     }),
     common_port_range: Type.Union([Type.Object({ start: PortSchema, end: PortSchema }), Type.Null()], {
       description:

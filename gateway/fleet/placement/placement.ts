@@ -22,8 +22,8 @@ import {
   type RoomPlan,
 } from './plan-rooms.js'
 import type { RoomStore } from './room-store.js'
-import type { FleetPorts } from '../ports/fleet-ports.js'
-import { reservedPorts } from '../ports/plan-ports.js'
+import type { FleetPorts } from './fleet-ports.js'
+import { reservedPorts } from './plan-ports.js'
 
 export interface PlacementOptions {
   readonly view: FleetState

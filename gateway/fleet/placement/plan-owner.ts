@@ -41,8 +41,8 @@ export function planReturn(
 }
 
 /**
- * True if the record of a decided move is not needed any more when the guest is restored on another host: the move has
- * ended without a change of the owner, which is the failed host.
+ * True if the record of a move can be deleted before the guest is restored on another host. The move must be decided,
+ * and the failed host must be its source and still the owner.
  */
 export function mayForgetMove(
   move: { readonly fromHostId: string; readonly isDecided: boolean },

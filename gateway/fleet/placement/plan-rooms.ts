@@ -1,6 +1,6 @@
 import { addAllocation, type Allocation } from '../../../shared/allocation.js'
 import type { PlacementRules } from '../../../shared/placement-rules.js'
-import type { ReservedPorts } from '../ports/plan-ports.js'
+import type { ReservedPorts } from './plan-ports.js'
 
 /** Resources of a host that are reserved for a guest, until every gateway has the host's report about the guest. */
 export interface ReservedRoom {

@@ -67,7 +67,7 @@ describe('the setting for unique host ports', () => {
     expect(body.message).not.to.include(other.name).and.not.to.include('host-b')
   })
 
-  it('applies to changed mappings, but not to their other fields', async () => {
+  it('checks a changed host port, and permits changes of other fields', async () => {
     const change = (index: number, body: object) =>
       gateway.request('PUT', `/containers/${guest.id}/port-mappings/${index}`, { body })
     const refused = await change(1, { host_port: 40_003 })

@@ -186,7 +186,7 @@ describe('the API for settings of the installation', () => {
       change_addresses: false,
     }
 
-    it('starts disabled, which the suggested moves show', async () => {
+    it('is disabled by default, and GET /fleet/balance reports this', async () => {
       expect((await gateway.request('GET', '/balance-settings')).body.data).to.deep.equal(defaults)
       const { suggestions, automatic } = (await gateway.request('GET', '/fleet/balance')).body.data
       expect(suggestions).to.deep.equal([])

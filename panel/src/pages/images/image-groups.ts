@@ -49,7 +49,7 @@ function rankOf({ images }: ImageGroup): number {
   return states.every((state) => state === 'unsupported') ? 2 : 1
 }
 
-/** Returns the image of the host that the user selected, else one that needs attention, else one with the searched state. */
+/** Returns the first that exists: the image of the selected host, one with the searched state, a failed one, any image. */
 export function shownImage({ images }: ImageGroup, hostId: string | undefined, state: ImageState | ''): Image {
   const [first] = images
   return (

@@ -36,7 +36,7 @@ describe('the host ports of a fleet', () => {
       'port_conflict',
     ],
     [
-      'knows single ports by their first port',
+      'refuses a requested port if the mapping of another guest has the port end 0',
       [mapping(20_003)],
       [{ ...mapping(20_003), hostPortEnd: 0 }],
       'port_conflict',
@@ -76,7 +76,7 @@ describe('the host ports of a fleet', () => {
   })
 
   it('describes the guest that has a requested port only if this is permitted', () => {
-    const facts = { taken: takenBy(mapping(20_003)), ranges: () => [range] }
+    const facts = { taken: takenBy(mapping(20_003)), ranges: () => [range], random: () => 0 }
     const message = (more: object): string => {
       try {
         return String(planHostPorts([mapping(20_003)], { ...facts, ...more }))

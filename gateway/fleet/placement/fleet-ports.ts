@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { noAllocation } from '../../../shared/allocation.js'
@@ -5,9 +6,10 @@ import { BerthError, conflict, describeError } from '../../../shared/errors.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import { StoredDocument } from '../../store/document.js'
 import type { Store } from '../../store/store.js'
-import type { GuestView, HostView } from '../contract.js'
-import { planSettled, roomLifetimeMs, type ReservedRoom, type ReservedRooms } from '../placement/plan-rooms.js'
-import type { RoomStore } from '../placement/room-store.js'
+import type { MappingOrder, PortRange, UniquePorts } from '../port-contract.js'
+import type { HostView } from '../reported.js'
+import { planSettled, roomLifetimeMs, type ReservedRoom, type ReservedRooms } from './plan-rooms.js'
+import type { RoomStore } from './room-store.js'
 import type { FleetState } from '../view.js'
 import {
   commonRange,
@@ -18,7 +20,6 @@ import {
   someContainer,
   withHostPort,
   type HostPorts,
-  type PortRange,
   type ReservedPorts,
 } from './plan-ports.js'
 
@@ -49,17 +50,8 @@ export interface HostWithPorts {
   readonly ports?: ReservedPorts
 }
 
-/** A mapping that a guest gets, as an addition or instead of another mapping. */
-export interface MappingOrder {
-  readonly guest: GuestView
-  readonly operationId: string
-  readonly wanted: PortMapping
-  /** True if the caller may see all guests, so that an error message can name the guest that has the port. */
-  readonly mayName: boolean
-}
-
 /** Host ports that are unique in the fleet while the setting is on, so that guests keep them when they move. */
-export class FleetPorts {
+export class FleetPorts implements UniquePorts {
   readonly unique: StoredDocument<boolean>
 
   constructor(private readonly options: FleetPortsOptions) {
@@ -67,12 +59,10 @@ export class FleetPorts {
     this.unique = new StoredDocument<boolean>({ store, name: 'unique-ports', initial: false, log })
   }
 
-  /** Number of host ports that several guests have. */
   countDuplicates(): number {
     return countDuplicates([...this.options.view.guests()].map(({ guest }) => guest))
   }
 
-  /** Range of host ports that all hosts permit, as far as they report it. Undefined: there is none. */
   get commonRange(): PortRange | undefined {
     return commonRange(this.options.view.hosts().flatMap((host) => rangeOf(host) ?? []))
   }
@@ -85,32 +75,30 @@ export class FleetPorts {
   choose(hostIds: readonly string[], { portMappings, rooms, isRetry }: NewPorts): HostWithPorts | undefined {
     if (!this.unique.current || portMappings.length === 0)
       return hostIds[0] === undefined ? undefined : { hostId: hostIds[0] }
-    let refusal: unknown
+    let refusal: Error | undefined
     for (const hostId of hostIds)
       try {
         const facts = { ranges: () => this.#rangesFor(hostId), isRetry, taken: this.#taken(rooms) }
         const holderOf = (one: HostPorts): string => this.#describeHolder(one)
-        const hostPorts = planHostPorts(portMappings, { ...facts, holderOf })
+        const hostPorts = planHostPorts(portMappings, { ...facts, holderOf, random: randomInt })
         return { hostId, hostPorts, ports: { spans: portMappings.map((one, at) => portsOf(one, hostPorts[at])) } }
       } catch (error) {
-        refusal ??= error
+        refusal ??= error as Error
       }
     if (refusal) throw refusal
     return undefined
   }
 
-  /** Returns random ports that no guest of the fleet has. Reserves nothing. @throws {BerthError} as `choose` */
   async suggest(hostId: string, protocol: string, count: number): Promise<number[]> {
     const taken = this.#taken(await this.options.rooms.list())
     const one = { protocol, hostPort: 0, hostPortEnd: 0, containerPort: 0, containerPortEnd: 0 }
-    return planHostPorts(Array<typeof one>(count).fill(one), { taken, ranges: () => this.#rangesFor(hostId) })
+    return planHostPorts(Array<typeof one>(count).fill(one), {
+      taken,
+      ranges: () => this.#rangesFor(hostId),
+      random: randomInt,
+    })
   }
 
-  /**
-   * Gives a guest a mapping. While the setting is on, reserves its host ports until all gateways show the change.
-   * @param send sends the mapping to the host. Called again with other automatic ports if the host refuses these
-   * @throws {BerthError} as `choose`, `store_unavailable`, or the error of `send`
-   */
   async change<T>(order: MappingOrder, send: (mapping: PortMapping) => Promise<T>): Promise<T> {
     if (!this.unique.current) return send(order.wanted)
     for (let tries = 1; ; tries++) {
@@ -135,7 +123,7 @@ export class FleetPorts {
     // The guest may request its own port at another address. Only the host knows the addresses.
     const except = wanted.hostPort === 0 ? undefined : holder
     return this.options.rooms.change((stored) => {
-      const [hostPort] = planHostPorts([wanted], { ...facts, taken: this.#taken(stored, except) })
+      const [hostPort] = planHostPorts([wanted], { ...facts, taken: this.#taken(stored, except), random: randomInt })
       const ports = { holder, spans: [portsOf(wanted, hostPort)] }
       const room: ReservedRoom = { hostId, limits: noAllocation, ports, untilMs: steadyClock.now() + roomLifetimeMs }
       const mapping = wanted.hostPort === 0 ? withHostPort(wanted, hostPort!) : wanted

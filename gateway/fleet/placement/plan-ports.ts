@@ -1,6 +1,6 @@
-import { randomInt } from 'node:crypto'
 import { BerthError } from '../../../shared/errors.js'
 import type { Guest, PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { PortRange } from '../port-contract.js'
 
 /** Adjacent host ports of one protocol, from `first` to `last` inclusive. */
 export interface HostPorts {
@@ -14,11 +14,6 @@ export interface ReservedPorts {
   /** Uuid of the guest. Absent: a new guest. */
   readonly holder?: string
   readonly spans: readonly HostPorts[]
-}
-
-export interface PortRange {
-  readonly start: number
-  readonly end: number
 }
 
 export type Mapping = Pick<PortMapping, 'protocol' | 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
@@ -53,12 +48,12 @@ export interface PortFacts {
   readonly taken: PortSet
   /** Ranges for automatic ports, preferred first. @throws {BerthError} `agent_outdated` if the host reports no range */
   readonly ranges: () => readonly PortRange[]
-  /** True if the host has refused ports that were chosen before. Ranges then do not keep the guest's numbers. */
+  /** True if the host refused the ports of an earlier attempt. Ranges then do not prefer the guest's ports. */
   readonly isRetry?: boolean
   /** Describes the guest that has ports, for an error message. */
   readonly holderOf?: (ports: HostPorts) => string
   /** @returns a random integer from 0 up to, but not including, `max` */
-  readonly random?: (max: number) => number
+  readonly random: (max: number) => number
 }
 
 /**
@@ -122,7 +117,7 @@ function refuseTaken(ports: HostPorts, { taken, holderOf = () => someContainer }
   if (!taken.hasAny(ports)) return
   const { protocol, first, last } = ports
   const range = first === last ? `port ${first}` : `ports ${first}-${last}`
-  const message = `host_port: ${protocol} ${range} cannot be used: ${holderOf(ports)} has it, and host ports are unique`
+  const message = `host_port: ${protocol} ${range} is used by ${holderOf(ports)}; host ports are unique in the fleet, choose another port`
   throw new BerthError('conflict', 'port_conflict', message, { field: 'host_port' })
 }
 
@@ -134,7 +129,7 @@ function choose(mapping: Mapping, facts: PortFacts): number {
   return first
 }
 
-/** Like the agent, prefers the guest's own numbers for a range: the kernel then stores one element for all its ports. */
+/** For a range, prefers host ports equal to the guest's ports, as the agent does. The firewall then needs one set element. */
 function keepNumbers(mapping: Mapping, ranges: readonly PortRange[], facts: PortFacts): number | undefined {
   if (lengthOf(mapping) === 1 || facts.isRetry) return undefined
   const same = portsOf(mapping, mapping.containerPort)
@@ -144,7 +139,7 @@ function keepNumbers(mapping: Mapping, ranges: readonly PortRange[], facts: Port
 
 /** Finds free adjacent ports in the first possible range, from a random port on. */
 function findFree(mapping: Mapping, ranges: readonly PortRange[], facts: PortFacts): number | undefined {
-  const { taken, random = randomInt } = facts
+  const { taken, random } = facts
   for (const { start, end } of ranges) {
     const count = end - start + 2 - lengthOf(mapping)
     const begin = count > 0 ? random(count) : 0
@@ -156,7 +151,8 @@ function findFree(mapping: Mapping, ranges: readonly PortRange[], facts: PortFac
   return undefined
 }
 
-function noneLeft({ protocol }: Mapping): BerthError {
-  const message = `the range of the host has no ${protocol} ports left that no container of the fleet has`
+function noneLeft(mapping: Mapping): BerthError {
+  const wanted = lengthOf(mapping) === 1 ? 'port' : `range of ${lengthOf(mapping)} ports`
+  const message = `the host has no free ${mapping.protocol} ${wanted}: containers of the fleet use them; enlarge nat4_port_range of the host`
   return new BerthError('exhausted', 'resource_exhausted', message)
 }
