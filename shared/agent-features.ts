@@ -22,6 +22,7 @@
  * - `export`: containers can be exported as archives.
  * - `import-archive`: containers can be created from archives that a gateway sends.
  * - `standby`: the host can send increments of containers to other hosts, and can store such copies as warm standbys.
+ * - `keep-copy`: the host can keep the disk of a guest that it has handed over, if the guest was restored elsewhere.
  */
 export const agentFeatures = [
   'upgrade',
@@ -44,5 +45,6 @@ export const agentFeatures = [
   'export',
   'import-archive',
   'standby',
+  'keep-copy',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -25,6 +25,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'export',
     'import-archive',
     'standby',
+    'keep-copy',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -17,6 +17,7 @@ type RequiredFeature = Exclude<
   | 'create-tags'
   | 'confirm-owners'
   | 'create-settings'
+  | 'keep-copy'
 >
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {

@@ -122,9 +122,14 @@ function shutdownStep(context: BackupContext): MoveStep {
       if (store.get(uuid).status === 'stopping') store.update(uuid, { status: 'stopped' })
     },
     undo: async (step) => {
-      if (step.input.offline) await stop.undo?.(step)
+      if (step.input.offline && !isFenced(context, step)) await stop.undo?.(step)
     },
   }
+}
+
+/** True if the guest was restored on another host during its move. Its disk then stays, and nothing else is undone. */
+function isFenced({ store }: BackupContext, { subject }: Pick<StepContext<unknown>, 'subject'>): boolean {
+  return readOwnership(store, subject.id).role === 'fenced'
 }
 
 function copyStep(parts: CopyParts, live: LiveSender): MoveStep {
@@ -152,6 +157,7 @@ function leaveStep(context: BackupContext, live: LiveSender): MoveStep {
     run: async (step) => leave(context.store, step, step.input.live ? { pausedAtMs: live.pausedAt(step) } : {}),
     undo: ifPresent(context.store, async (record, step) => {
       const { uuid } = record
+      if (isFenced(context, step)) return
       const hadLeft = stay(context.store, uuid)
       if (step.input.live) await live.releaseOrEnd(step)
       else if (hadLeft) await bootAgain(context, context.store.get(uuid), step)

@@ -16,11 +16,11 @@ export class BrokenMoves {
   constructor(private readonly options: BrokenMovesOptions) {}
 
   /**
-   * Cancels the guest's move, and lets the target delete what it has received. The target can then get the guest, too.
+   * Cancels the guest's move, so that the guest can be restored elsewhere.
    * @returns the canceled move. Undefined: the guest does not move
    * @throws {BerthError} `guest_moving` if the target of the move is or became the owner
    */
-  async end(uuid: string, failedHostId: string): Promise<StoredMove | undefined> {
+  async cancel(uuid: string, failedHostId: string): Promise<StoredMove | undefined> {
     const { moves } = this.options
     const found = await moves.find(uuid)
     if (!found) return undefined
@@ -29,12 +29,14 @@ export class BrokenMoves {
     if (!move) return undefined
     if (!isOver(move, failedHostId) || !(await moves.confirmDecided(move)))
       throw conflict('guest_moving', 'the container is already moving to another host')
-    await this.#dismissTarget(move)
     return move
   }
 
-  /** If the target cannot be reached now, it is informed when it is online again. */
-  async #dismissTarget(move: StoredMove): Promise<void> {
+  /**
+   * Lets the target of a canceled move delete what it has received. If the target cannot be reached now, it is informed
+   * when it is online again. Never rejects.
+   */
+  async dismissTarget(move: StoredMove): Promise<void> {
     try {
       for (const { hostId, revision } of await this.options.announcer.dismissOther(move))
         await this.options.reached(hostId, revision)

@@ -24,7 +24,7 @@ export interface GuestEvacuatorOptions {
   readonly watched: Pick<WatchedHosts, 'agent' | 'isRemoved'>
   readonly placement: Pick<Placement, 'planTargets' | 'reserveTarget' | 'release'>
   readonly owners: Pick<GuestOwners, 'check'>
-  readonly brokenMoves: Pick<BrokenMoves, 'end'>
+  readonly brokenMoves: Pick<BrokenMoves, 'cancel' | 'dismissTarget'>
   readonly evacuations: EvacuationStore
   readonly standbys: Pick<Standbys, 'findUsable'>
   readonly ratios: Ratios
@@ -104,32 +104,47 @@ export class GuestEvacuator implements GuestEvacuations {
     const guest = view.findGuest(uuid)
     if (guest?.hostId !== fromHostId) throw notFound('container')
     if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
-    const move = await brokenMoves.end(uuid, fromHostId)
     const { unusable = [], guest: earlier } = (await evacuations.find(uuid)) ?? {}
     const usable = (await this.options.standbys.findUsable([guest])).get(uuid)
     const source = planSource(guest.guest.backups, usable, [...unusable, ...refusedBy])
     refuseUnrestorable(guest, source)
-    const copies = [...view.states()].filter((host) => findReported(host, uuid)).map(({ record }) => record.id)
+    const move = await brokenMoves.cancel(uuid, fromHostId)
+    const copies = [...view.states()].map(({ record }) => record.id).filter((hostId) => this.#hasCopy(hostId, uuid))
     try {
       const alsoMoving = [...view.guestsOf(fromHostId)].map((other) => other.guest.uuid)
       const refused = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
       const choice = { ...refused, ...preferenceOf(source) }
       const toHostId = await placement.reserveTarget(id, guest, choice)
-      if (copies.includes(toHostId))
+      // The received data is deleted only now, when the guest can be restored.
+      if (toHostId === move?.toHostId) await brokenMoves.dismissTarget(move)
+      if (this.#hasCopy(toHostId, uuid))
         throw conflict(
           'invalid_state',
           'the only suitable target host has an old copy of the container: delete this copy first',
         )
       this.options.watched.agent(toHostId)
-      const text = earlier ?? encodeGuest(guest.guest, move)
+      const text = earlier ?? encodeGuest(guest.guest, this.#ranBefore(move))
       const from = isFromStandby(source, toHostId)
         ? { targetId: '', backupId: '', standbyId: source.standby!.standbyId }
         : { targetId: source.backup!.targetId, backupId: source.backup!.backupId }
-      return await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, ...from, unusable })
+      const begun = await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, ...from, unusable })
+      if (move && move.toHostId !== toHostId) void brokenMoves.dismissTarget(move)
+      return begun
     } catch (error) {
       if ((await evacuations.find(uuid))?.id !== id) await placement.release([id])
       throw error
     }
+  }
+
+  #hasCopy(hostId: string, uuid: string): boolean {
+    const host = this.options.view.findState(hostId)
+    return host !== undefined && findReported(host, uuid) !== undefined
+  }
+
+  /** True if the move had not ended when the source failed, and the guest ran before the move. */
+  #ranBefore(move: StoredMove | undefined): boolean {
+    const status = move && this.options.view.findOperation(move.id)?.operation.status
+    return move?.isRunning === true && !['done', 'failed', 'canceled'].includes(status ?? '')
   }
 
   /** Shows the guest on its owner: on the target after a restore, or on the former host after a failed restore. */
@@ -234,9 +249,9 @@ function refuseUnrestorable({ guest }: Pick<GuestView, 'guest'>, { backup, stand
   if (!backup && !standby) throw conflict('backup_missing', 'the container has no backup')
 }
 
-/** Returns the guest as it was before the move stopped it, as protobuf in base64. */
-function encodeGuest(guest: Guest, move: StoredMove | undefined): string {
-  const before = move?.isRunning ? { ...guest, status: 'running' } : guest
+/** @returns the guest as protobuf in base64. @param ran true if the guest ran, although it was possibly stopped for a move */
+function encodeGuest(guest: Guest, ran: boolean): string {
+  const before = ran ? { ...guest, status: 'running' } : guest
   return Buffer.from(Guest.encode(before).finish()).toString('base64')
 }
 

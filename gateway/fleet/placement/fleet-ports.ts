@@ -76,13 +76,14 @@ export class FleetPorts implements UniquePorts {
     if (!this.unique.current || portMappings.length === 0)
       return hostIds[0] === undefined ? undefined : { hostId: hostIds[0] }
     let refusal: Error | undefined
+    const holderOf = (one: HostPorts): string => this.#describeHolder(one)
+    const facts = { isRetry, taken: this.#taken(rooms), holderOf, random: randomInt }
     for (const hostId of hostIds)
       try {
-        const facts = { ranges: () => this.#rangesFor(hostId), isRetry, taken: this.#taken(rooms) }
-        const holderOf = (one: HostPorts): string => this.#describeHolder(one)
-        const hostPorts = planHostPorts(portMappings, { ...facts, holderOf, random: randomInt })
+        const hostPorts = planHostPorts(portMappings, { ...facts, ranges: () => this.#rangesFor(hostId) })
         return { hostId, hostPorts, ports: { spans: portMappings.map((one, at) => portsOf(one, hostPorts[at])) } }
       } catch (error) {
+        if (isPortConflict(error)) throw error // a requested port is used on every host
         refusal ??= error as Error
       }
     if (refusal) throw refusal

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { Coalescer } from '../../../shared/async/coalescer.js'
+import type { AgentFeature } from '../../../shared/agent-features.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { HostState } from '../host-state.js'
 import type { FleetState } from '../view.js'
@@ -41,11 +42,11 @@ export class GuestOwners {
     const { registry, view, log } = this.parts
     const claims = guests.map((guest) => claimOf(guest, epoch))
     const refused = await registry.claim(host.record.id, claims)
-    for (const { uuid } of claims) {
-      const { reason, ownerGeneration } = refused.get(uuid) ?? {}
-      view.disown(host, uuid, reason)
-      if (ownerGeneration === undefined) host.outdated.delete(uuid)
-      else host.outdated.set(uuid, ownerGeneration)
+    for (const guest of guests) {
+      const { reason, ownerGeneration } = refused.get(guest.uuid) ?? {}
+      view.disown(host, guest.uuid, reason)
+      if (ownerGeneration === undefined || !mayInform(host, guest)) host.outdated.delete(guest.uuid)
+      else host.outdated.set(guest.uuid, ownerGeneration)
     }
     const reasons = [...refused.values()].map(({ reason }) => reason)
     if (reasons.length > 0)
@@ -152,6 +153,15 @@ export class GuestOwners {
     const host = this.parts.view.findState(hostId)
     return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))
   }
+}
+
+/**
+ * True if the host may be informed that another host owns the guest. An older agent would delete a disk that it has handed
+ * over, which is possibly the newest one.
+ */
+function mayInform({ description }: HostState, { ownership }: ReportedGuest): boolean {
+  const feature: AgentFeature = 'keep-copy'
+  return ownership?.role !== 'handed_over' || description?.features.includes(feature) === true
 }
 
 function claimOf({ uuid, id, name, ownership, revision }: ReportedGuest, epoch: string): GuestClaim {

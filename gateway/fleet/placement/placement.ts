@@ -13,6 +13,7 @@ import { planMoveTargets, planPlacement, withoutCopy, type Candidate } from './p
 import { planBalance, type BalanceChoice } from './plan-balance.js'
 import { noNeighbors, planNeighbors, type GuestToPlace, type Neighbors, type PlacedGuest } from './plan-rules.js'
 import {
+  isOfMapping,
   planRooms,
   roomLifetimeMs,
   sumRooms,
@@ -137,7 +138,7 @@ export class Placement {
   /** True if resources of a host are reserved for guests that it does not report yet. */
   async isExpecting(hostId: string): Promise<boolean> {
     const { counted } = this.#planRooms(await this.options.rooms.list())
-    return counted.some((room) => room.hostId === hostId)
+    return counted.some((room) => room.hostId === hostId && !isOfMapping(room))
   }
 
   /** Chooses the host to which a guest can move, and reserves nothing. @throws {BerthError} as `planMoveTargets` */

@@ -84,8 +84,8 @@ describe('the host ports of a fleet', () => {
         return (error as Error).message
       }
     }
-    expect(message({})).to.include('another container of the fleet has it')
-    expect(message({ holderOf: () => 'the container web on host-b' })).to.include('the container web on host-b has it')
+    expect(message({})).to.include('is used by another container of the fleet')
+    expect(message({ holderOf: () => 'the container web on host-b' })).to.include('is used by the container web on host-b')
   })
 
   for (const [one, sent] of [

@@ -38,13 +38,19 @@ export class PortSet {
     return false
   }
 
+  copy(): PortSet {
+    const copy = new PortSet()
+    for (const [protocol, used] of this.#used) copy.#used.set(protocol, used.slice())
+    return copy
+  }
+
   get size(): number {
     return [...this.#used.values()].reduce((sum, used) => sum + used.reduce((count, bit) => count + bit, 0), 0)
   }
 }
 
 export interface PortFacts {
-  /** Ports of the other guests of the fleet. Chosen ports are added. */
+  /** Ports of the other guests of the fleet. */
   readonly taken: PortSet
   /** Ranges for automatic ports, preferred first. @throws {BerthError} `agent_outdated` if the host reports no range */
   readonly ranges: () => readonly PortRange[]
@@ -65,8 +71,9 @@ export interface PortFacts {
 export function planHostPorts(wanted: readonly Mapping[], facts: PortFacts): number[] {
   const named = wanted.filter(({ hostPort }) => hostPort !== 0).map((mapping) => portsOf(mapping))
   for (const ports of named) refuseTaken(ports, facts)
-  for (const ports of named) facts.taken.add(ports)
-  return wanted.map((mapping) => mapping.hostPort || choose(mapping, facts))
+  const taken = facts.taken.copy()
+  for (const ports of named) taken.add(ports)
+  return wanted.map((mapping) => mapping.hostPort || choose(mapping, { ...facts, taken }))
 }
 
 /** Returns the mapping with a host port that was chosen for it. */

@@ -18,6 +18,11 @@ export interface ReservedRoom {
   readonly lifetimeMs?: number
 }
 
+/** True if the reservation only has host ports for a new mapping of an existing guest. */
+export function isOfMapping({ uuid, ports }: ReservedRoom): boolean {
+  return uuid === undefined && ports?.holder !== undefined
+}
+
 /** Reservations by operation id. */
 export type ReservedRooms = ReadonlyMap<string, ReservedRoom>
 

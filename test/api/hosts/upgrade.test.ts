@@ -145,6 +145,7 @@ describe('an upgrade of one host over HTTP', () => {
       'export',
       'import-archive',
       'standby',
+      'keep-copy',
     ])
   })
 
