@@ -230,6 +230,15 @@ describe('the evacuation of a failed host over HTTP', function () {
       expect(agentOf('host-a').host.contents.get(moving.uuid)).to.equal(`disk of ${moving.name}`)
     })
 
+  it('does not delete what the target of a move has received if the guest cannot be restored', async () => {
+    const moving = await addGuest(false)
+    await beginMove(moving)
+    await gateway.fleet.setHostState('host-a', 'offline')
+    await evacuate({ confirm: 'host-a' })
+    expect((await waitForEnd())[0]).to.include({ state: 'failed', message: 'the container has no backup' })
+    expect(ownershipAt('host-b', moving)).to.include({ role: 'arriving' })
+  })
+
   /** Begins a move from host-a to host-b, and lets host-b expect the guest. No transfer begins. */
   async function beginMove({ uuid, name }: Guest) {
     const ids = { id: randomUUID(), uuid, fromHostId: 'host-a', toHostId: 'host-b' }
