@@ -94,4 +94,21 @@ describe('the panel over TLS', function () {
     await view.shows(/under TLS/)
     expect(new Set(sockets.map((one) => new URL(one).protocol))).to.deep.equal(new Set(['wss:']))
   })
+
+  it('offers to request a certificate again if its renewal is due', async () => {
+    const page = await logIn('mary')
+    const { body } = await lab.gateway.request('GET', '/ssl')
+    const certificate = { ...body.data.certificate, renews_at: '2020-01-01 00:00:00' }
+    const data = { ...body.data, mode: 'letsencrypt', email: 'admin@panel.test', certificate }
+    await page.route('**/api/v1/ssl', (route) => route.fulfill({ json: { ...body, data } }))
+    await page.goto(`${url}/#/settings`)
+    const card = page.locator('form').filter({ has: page.locator('#tls-mode') })
+    const renew = card.getByRole('button', { name: 'Request the certificate again', exact: true })
+    await renew.waitFor()
+    expect(await card.getByRole('button', { name: 'Save', exact: true }).isDisabled(), 'no change').to.equal(true)
+    const sent = page.waitForRequest((one) => one.method() === 'PUT' && one.url().endsWith('/api/v1/ssl'))
+    await renew.click()
+    expect((await sent).postDataJSON()).to.deep.equal({ enabled: true, mode: 'letsencrypt' })
+    await page.getByText('The certificate was renewed.', { exact: true }).waitFor()
+  })
 })

@@ -172,6 +172,8 @@ export const settings = {
   'tls.email': 'Email address',
   'tls.certificate': 'Certificate and chain (PEM)',
   'tls.key': 'Private key (PEM)',
+  'tls.renew': 'Request the certificate again',
+  'tls.renewed': 'The certificate was renewed.',
   'admins.title': 'Administrators',
   'admins.none': 'No administrators yet.',
   'admins.add': 'Add an administrator',

@@ -172,6 +172,8 @@ export const settings: Readonly<Record<keyof typeof english, string>> = {
   'tls.email': '邮箱地址',
   'tls.certificate': '证书及证书链（PEM）',
   'tls.key': '私钥（PEM）',
+  'tls.renew': '重新申请证书',
+  'tls.renewed': '证书已更新。',
   'admins.title': '管理员',
   'admins.none': '暂无管理员。',
   'admins.add': '添加管理员',
