@@ -7,7 +7,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   'audit-log': 'changes that callers made',
   backup: 'backups of guests',
   'backup-target': 'places for backups',
-  'balance-settings': 'settings of automatic balancing; see also berth fleet balance',
+  'balance-settings': 'settings of automatic balancing; see also berth fleet automatic-balance',
   branding: 'name and logo that the panel shows',
   'cli-login': 'logins of the command line through the panel; see also berth login',
   'console-origins': 'pages that can open consoles',

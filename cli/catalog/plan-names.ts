@@ -34,6 +34,7 @@ const exceptions: Readonly<Record<string, string>> = {
   diagnoseConnection: 'guest diagnose',
   getDrain: 'host drain-status',
   getFirewall: 'firewall get',
+  getAutomaticBalance: 'fleet automatic-balance',
   getBalanceSettings: 'balance-settings get',
   getDeletionSettings: 'deletion-settings get',
   getFleetUpgrade: 'fleet upgrade-status',

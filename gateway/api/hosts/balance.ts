@@ -40,11 +40,6 @@ const SuggestionSchema = Type.Object(
 )
 type SuggestionRow = Static<typeof SuggestionSchema>
 
-const BalanceSchema = Type.Object(
-  { suggestions: Type.Array(SuggestionSchema), automatic: AutomaticBalanceSchema },
-  { title: 'FleetBalance' },
-)
-
 interface Parts {
   readonly fleet: Fleet
   readonly balancing: Balancing
@@ -52,24 +47,31 @@ interface Parts {
 }
 
 export function balanceRoutes(parts: Parts): Route[] {
-  return [balanceRoute(parts), ...balanceSettingRoutes(parts)]
+  return [balanceRoute(parts), automaticBalanceRoute(parts), ...balanceSettingRoutes(parts)]
 }
 
-function balanceRoute({ fleet, balancing, time }: Parts): Route {
+const common = { method: 'GET', scope: 'host:read', bound: 'refused', tag: 'Hosts' } as const
+
+function balanceRoute({ fleet }: Parts): Route {
   return route({
-    method: 'GET',
+    ...common,
     path: '/fleet/balance',
     name: 'getFleetBalance',
-    scope: 'host:read',
-    bound: 'refused',
-    tag: 'Hosts',
     summary:
-      'Suggests moves of containers that fulfill broken placement rules or even out the load of the hosts. Each suggestion assumes that the earlier ones are carried out. `automatic` shows what automatic balancing has done, and why it waits',
-    data: BalanceSchema,
-    handle: async () => {
-      const suggestions = (await fleet.relocation.moves.suggest()).map(rowOf)
-      return { data: { suggestions, automatic: automaticRow(balancing.statusOf(fleet), time) } }
-    },
+      'Suggests moves of containers that fulfill broken placement rules or even out the load of the hosts. Nothing is moved. Each suggestion assumes that the earlier ones are carried out',
+    data: Type.Array(SuggestionSchema),
+    handle: async () => ({ data: (await fleet.relocation.moves.suggest()).map(rowOf) }),
+  })
+}
+
+function automaticBalanceRoute({ fleet, balancing, time }: Parts): Route {
+  return route({
+    ...common,
+    path: '/fleet/balance/automatic',
+    name: 'getAutomaticBalance',
+    summary: 'Returns what automatic balancing has done, and why it waits',
+    data: AutomaticBalanceSchema,
+    handle: () => ({ data: automaticRow(balancing.statusOf(fleet), time) }),
   })
 }
 

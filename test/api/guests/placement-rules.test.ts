@@ -107,7 +107,7 @@ describe('the placement rules of containers', () => {
     const guest = await add(undefined, { host_id: 'host-c' })
     await gateway.request('PATCH', `/containers/${guest.id}`, { body: { placement: { labels: ['disk=nvme'] } } })
     const { body } = await gateway.request('GET', '/fleet/balance')
-    expect(body.data.suggestions[0]).to.deep.include({
+    expect(body.data[0]).to.deep.include({
       container_uuid: guest.uuid,
       from_host_id: 'host-c',
       to_host_id: 'host-b',

@@ -186,11 +186,11 @@ describe('the API for settings of the installation', () => {
       change_addresses: false,
     }
 
-    it('is disabled by default, and GET /fleet/balance reports this', async () => {
+    it('is disabled by default, and GET /fleet/balance/automatic reports this', async () => {
       expect((await gateway.request('GET', '/balance-settings')).body.data).to.deep.equal(defaults)
-      const { suggestions, automatic } = (await gateway.request('GET', '/fleet/balance')).body.data
-      expect(suggestions).to.deep.equal([])
-      expect(automatic).to.deep.include({ enabled: false, waits_for: 'disabled', moves: [], refused: [] })
+      expect((await gateway.request('GET', '/fleet/balance')).body.data).to.deep.equal([])
+      const { body } = await gateway.request('GET', '/fleet/balance/automatic')
+      expect(body.data).to.deep.include({ enabled: false, waits_for: 'disabled', moves: [], refused: [] })
     })
 
     it('changes the sent fields only, and writes them to the audit log', async () => {
