@@ -178,6 +178,12 @@ describe('the suggestions that balance the fleet', () => {
       ['y a placement_group', ...Array.from({ length: 19 }, (_, n) => `x${n} - placement_group`)],
     ],
     [
+      'contain a guest that can move after 200 guests that are not allowed to move',
+      [...Array.from({ length: 200 }, (_, n) => ['b', `x${n}`, 0, { group: 'eu' }]), ['b', 'y', 1, { group: 'eu' }]],
+      Array.from({ length: 200 }, (_, n) => `x${n}`),
+      ['y a placement_group', ...Array.from({ length: 19 }, (_, n) => `x${n} - placement_group`)],
+    ],
+    [
       'ignore the rules of deleted guests',
       [
         ['a', 'x', 1, { spread: 's' }, { deletion: { sinceMs: 1, untilMs: 2 } }],

@@ -21,7 +21,7 @@ interface BalanceFacts extends BalanceChoice {
 
 /** Default of the greatest number of suggestions of each kind. */
 const mostSuggestions = 20
-/** Number of guests without a target after which the search ends. Each search without a result takes long. */
+/** Number of searches without a target after which no further guest is tried, because such a search takes long. */
 const mostFailures = 200
 /** Default of the value by which a move must lower the higher load of its two hosts. A load of 1 means fully allocated. */
 const usualGain = 0.05
@@ -43,14 +43,18 @@ export function planBalance(facts: BalanceFacts): Suggestion[] {
 function planRepairs(fleet: BalancedFleet, most: number): Suggestion[] {
   const suggestions: Suggestion[] = []
   const failed: GuestView[] = []
+  let searches = 0
   for (const guest of fleet.guests) {
-    if (suggestions.length === most || failed.length === mostFailures) break
+    if (suggestions.length === most || searches === mostFailures) break
     // The rules are checked only now, because an earlier suggestion can have moved the other guest of the broken rule.
     const broken = fleet.findBrokenRule(guest)
     if (!broken) continue
     const suggestion = fleet.repair(guest, broken)
     if (suggestion.to) suggestions.push(suggestion)
-    else failed.push(guest)
+    else {
+      failed.push(guest)
+      if (!fleet.isRefused(guest)) searches++
+    }
   }
   for (const guest of failed) {
     if (suggestions.length === most) break
@@ -87,6 +91,16 @@ class BalancedFleet {
     if (!placement || !isPlaced(placement)) return undefined
     const at = this.#candidates.get(this.#hostOf.get(view)!)
     return at && findBroken(at.host, ruleChecks(placement, this.#neighborsOf(view)))
+  }
+
+  /** True if the guest must not move. No target is searched for such a guest. */
+  isRefused(guest: GuestView): boolean {
+    try {
+      this.facts.refuse(guest)
+      return false
+    } catch {
+      return true
+    }
   }
 
   /** Suggests a move of a guest whose rules forbid its host. */
