@@ -62,6 +62,13 @@ export interface RefusedGuest {
   readonly message: string
 }
 
+/** A dry run that has failed. Its guest gets no further dry run before the pause of the settings ends. */
+export interface FailedDryRun {
+  readonly atMs: number
+  readonly code: string
+  readonly message: string
+}
+
 /** The stored state of automatic balancing. Only the gateway that holds the lease changes it. */
 export interface BalancingState {
   /** Time of the last check in ms since 1970. 0: there was none. */
@@ -73,6 +80,8 @@ export interface BalancingState {
   readonly moves: readonly AutomaticMove[]
   /** Time of the last automatic move of each guest in ms since 1970, by uuid. */
   readonly movedAt: Readonly<Record<string, number>>
+  /** Last failed dry run of each guest, by uuid. Absent in states that an earlier version has stored. */
+  readonly failedDryRuns?: Readonly<Record<string, FailedDryRun>>
 }
 
 export const initialState: BalancingState = { checkedAtMs: 0, hasMoved: false, refused: [], moves: [], movedAt: {} }

@@ -22,7 +22,7 @@ import {
   type Wait,
 } from './balancing-record.js'
 import { beginMove, describeFailure } from './begin-move.js'
-import { chooseMove, type ChosenMove, type Refusals } from './choose-move.js'
+import { chooseMove, Refusals, type ChosenMove } from './choose-move.js'
 import {
   countFree,
   isActive,
@@ -57,7 +57,7 @@ export interface BalancingStatus {
   readonly wait: Wait | undefined
 }
 
-/** Maximum number of failed dry runs in a check. The state also stores at most this many refused guests. */
+/** Maximum number of failed dry runs in a check, which are remembered for the next checks. The state also stores at most this many refused guests. */
 const mostRefused = 20
 
 /**
@@ -152,17 +152,20 @@ export class Balancing {
     await Promise.all([this.settings.refresh(), this.#state.refresh()])
     const { settings, wait } = this.statusOf(fleet)
     if (wait) return
-    const refusals: Refusals = new Map()
+    const refusals = new Refusals()
     const free = countFree(settings, this.#state.current)
     let [begun, refused] = [0, 0]
     while (begun < free && refused < mostRefused && !this.#closed) {
-      const facts = { settings, movedAt: this.#state.current.movedAt, nowMs: this.#now() }
+      const { movedAt, failedDryRuns = {} } = this.#state.current
+      const facts = { settings, movedAt, failedDryRuns, nowMs: this.#now() }
       const choice = await chooseMove(fleet, facts, refusals)
       if (choice === 'none') break
       if (choice === 'refused') refused++
       else begun += await this.#beginNew(fleet, choice)
     }
-    const check = { nowMs: this.#now(), hasMoved: begun > 0, refused: [...refusals.values()].slice(0, mostRefused) }
+    const shown = [...refusals.guests.values()].slice(0, mostRefused)
+    const found = { refused: shown, failedDryRuns: refusals.dryRuns }
+    const check = { nowMs: this.#now(), hasMoved: begun > 0, ...found }
     await this.#change((old) => recordCheck(old, settings, check))
   }
 

@@ -1,17 +1,37 @@
-import { conflict, toBerthError, type BerthError } from '../../shared/errors.js'
+import { BerthError, conflict, toBerthError } from '../../shared/errors.js'
 import { isEnded } from '../fleet/lists/operation-table.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
 import { changesAddresses, type Suggestion } from '../fleet/move-contract.js'
-import type { AutomaticMove, BalancingSettings, BalancingState, RefusedGuest } from './balancing-record.js'
-import { isPaused } from './plan-balancing.js'
+import type {
+  AutomaticMove,
+  BalancingSettings,
+  BalancingState,
+  FailedDryRun,
+  RefusedGuest,
+} from './balancing-record.js'
+import { isExcluded, isPaused } from './plan-balancing.js'
 
-interface ChoiceFacts extends Pick<BalancingState, 'movedAt'> {
+interface ChoiceFacts extends Required<Pick<BalancingState, 'movedAt' | 'failedDryRuns'>> {
   readonly settings: BalancingSettings
   readonly nowMs: number
 }
 
-/** Guests that must not move in the present check, by uuid. */
-export type Refusals = Map<string, RefusedGuest>
+/** What a check has found so far. */
+export class Refusals {
+  /** Guests that must not move in the present check, by uuid. */
+  readonly guests = new Map<string, RefusedGuest>()
+  /** Dry runs of the present check that have failed, by the uuid of the guest. */
+  readonly dryRuns = new Map<string, FailedDryRun>()
+
+  add({ guest: { uuid, name } }: GuestView, { code, message }: Pick<BerthError, 'code' | 'message'>): void {
+    this.guests.set(uuid, { uuid, name, code, message })
+  }
+
+  addDryRun(view: GuestView, refusal: BerthError, atMs: number): void {
+    this.add(view, refusal)
+    this.dryRuns.set(view.guest.uuid, { atMs, code: refusal.code, message: refusal.message })
+  }
+}
 
 export type ChosenMove = Pick<AutomaticMove, 'uuid' | 'name' | 'fromHostId' | 'toHostId' | 'reason'>
 
@@ -32,7 +52,7 @@ export async function chooseMove(
   const suggestion = suggestions.find(({ toHostId }) => toHostId !== '')
   if (!suggestion) return 'none'
   const refusal = await checkMove(fleet, facts.settings, suggestion)
-  if (refusal) addRefusal(refusals, suggestion.guest, refusal)
+  if (refusal) refusals.addDryRun(suggestion.guest, refusal, facts.nowMs)
   return refusal ? 'refused' : chosen(suggestion)
 }
 
@@ -41,19 +61,25 @@ function chosen({ guest: { guest, hostId }, toHostId, reason }: Suggestion): Cho
 }
 
 /** @throws {BerthError} if the guest must not move, before a target is chosen */
-function refuseGuest(fleet: Fleet, { settings, movedAt, nowMs }: ChoiceFacts, view: GuestView, refusals: Refusals) {
-  const { uuid, portMappings } = view.guest
-  const known = refusals.get(uuid)
+function refuseGuest(fleet: Fleet, facts: ChoiceFacts, view: GuestView, refusals: Refusals): void {
+  const known = refusals.guests.get(view.guest.uuid)
   if (known) throw conflict(known.code, known.message)
-  const times = [movedAt[uuid] ?? 0, lastMoveMs(fleet, uuid)]
-  const refusal = times.some((time) => isPaused(settings, time, nowMs))
-    ? recentlyMoved
-    : portMappings.length > 0 && !settings.changesAddresses
-      ? otherAddresses
-      : undefined
+  const refusal = findRefusal(fleet, facts, view)
   if (!refusal) return
-  addRefusal(refusals, view, refusal)
+  refusals.add(view, refusal)
   throw refusal
+}
+
+function findRefusal(
+  fleet: Fleet,
+  { settings, movedAt, failedDryRuns, nowMs }: ChoiceFacts,
+  { guest: { uuid, portMappings } }: GuestView,
+): BerthError | undefined {
+  const times = [movedAt[uuid] ?? 0, lastMoveMs(fleet, uuid)]
+  if (times.some((time) => isPaused(settings, time, nowMs))) return recentlyMoved
+  if (portMappings.length > 0 && !settings.changesAddresses) return otherAddresses
+  const failed = failedDryRuns[uuid]
+  return failed && isExcluded(settings, failed, nowMs) ? conflict(failed.code, failed.message) : undefined
 }
 
 /** Returns the end of the last move that anybody has requested, in ms since 1970. 0: none is known. */
@@ -62,7 +88,11 @@ function lastMoveMs({ view }: Fleet, uuid: string): number {
   return operation && isEnded(operation) ? operation.finishedAtMs : 0
 }
 
-/** Lets the hosts check the move in a dry run. @returns why the guest must stay on its host */
+/**
+ * Lets the hosts check the move in a dry run.
+ * @returns why the guest must stay on its host
+ * @throws {BerthError} `store_unavailable`
+ */
 async function checkMove(
   fleet: Fleet,
   settings: BalancingSettings,
@@ -72,12 +102,9 @@ async function checkMove(
     const plan = await fleet.relocation.moves.check({ guest, toHostId, offline: false })
     return changesAddresses(guest, plan) && !settings.changesAddresses ? otherAddresses : undefined
   } catch (error) {
+    if (error instanceof BerthError && error.code === 'store_unavailable') throw error
     return toBerthError(error, 'the move could not be planned: see the log of the gateway')
   }
-}
-
-function addRefusal(refusals: Refusals, { guest: { uuid, name } }: GuestView, { code, message }: BerthError): void {
-  refusals.set(uuid, { uuid, name, code, message })
 }
 
 const recentlyMoved = conflict('recently_moved', 'the container was moved a short time ago')

@@ -7,6 +7,7 @@ import {
   type BalancingState,
 } from './balancing-record.js'
 import {
+  isExcluded,
   isPaused,
   planWait,
   recordCheck,
@@ -127,8 +128,49 @@ describe('automatic balancing', () => {
     const movedAt = { first: hour, second: 2 * hour }
     const nowMs = 25 * hour
     expect(Object.values(movedAt).map((at) => isPaused(settings, at, nowMs))).to.deep.equal([false, true])
-    const check = { nowMs, hasMoved: false, refused: [] }
+    const check = { nowMs, hasMoved: false, refused: [], failedDryRuns: new Map() }
     expect(recordCheck({ ...initialState, movedAt }, settings, check).movedAt).to.deep.equal({ second: 2 * hour })
+  })
+
+  for (const [name, code, ageHours, changed, expected] of [
+    ['excludes a guest after a failed dry run', 'offline_required', 23, {}, true],
+    ['tries a guest again after the hours of the setting', 'offline_required', 24, {}, false],
+    [
+      'tries a guest again after fewer hours if the setting is changed',
+      'offline_required',
+      23,
+      { pauseHours: 1 },
+      false,
+    ],
+    ['excludes a guest whose addresses would change', 'changes_addresses', 1, {}, true],
+    [
+      'tries a guest again as soon as the settings allow other addresses',
+      'changes_addresses',
+      1,
+      { changesAddresses: true },
+      false,
+    ],
+  ] as const satisfies readonly (readonly [string, string, number, Partial<BalancingSettings>, boolean])[])
+    it(name, () => {
+      const nowMs = 100 * hour
+      const failed = { atMs: nowMs - ageHours * hour, code, message: '' }
+      const now = { ...settings, ...changed }
+      expect(isExcluded(now, failed, nowMs)).to.equal(expected)
+      const check = { nowMs, hasMoved: false, refused: [], failedDryRuns: new Map() }
+      const { failedDryRuns = {} } = recordCheck({ ...initialState, failedDryRuns: { guest: failed } }, now, check)
+      expect(failedDryRuns).to.deep.equal(expected ? { guest: failed } : {})
+    })
+
+  it('remembers failed dry runs of earlier checks, at most the last 1000', () => {
+    const failed = (atMs: number) => ({ atMs, code: 'offline_required', message: '' })
+    const old = Array.from({ length: 1000 }, (_, at) => [`old${at}`, failed(2 * hour + at)])
+    const state = { ...initialState, failedDryRuns: Object.fromEntries(old) }
+    const found = new Map([['new', failed(3 * hour)]])
+    const check = { nowMs: 3 * hour, hasMoved: false, refused: [], failedDryRuns: found }
+    const { failedDryRuns = {} } = recordCheck(state, settings, check)
+    expect(Object.keys(failedDryRuns)).to.have.length(1000)
+    expect(failedDryRuns).to.include.keys('new', 'old999', 'old1')
+    expect(failedDryRuns).not.to.have.property('old0')
   })
 
   it('retains the last 20 ended moves, and all active ones', () => {

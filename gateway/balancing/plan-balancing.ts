@@ -1,4 +1,11 @@
-import type { AutomaticMove, BalancingSettings, BalancingState, RefusedGuest, Wait } from './balancing-record.js'
+import type {
+  AutomaticMove,
+  BalancingSettings,
+  BalancingState,
+  FailedDryRun,
+  RefusedGuest,
+  Wait,
+} from './balancing-record.js'
 
 /* Pure decisions of automatic balancing: whether it may act now, and how its stored state changes. */
 
@@ -32,6 +39,8 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 /** Maximum number of stored moves that have ended. */
 const mostEnded = 20
+/** Maximum number of stored dry runs that have failed. */
+const mostFailedDryRuns = 1000
 
 /** Decides whether moves may begin now. @returns the first reason to wait; undefined: moves may begin */
 export function planWait(settings: BalancingSettings, state: BalancingState, facts: WaitFacts): Wait | undefined {
@@ -87,20 +96,41 @@ export function isPaused({ pauseHours }: BalancingSettings, movedAtMs: number, n
   return movedAtMs !== 0 && nowMs < movedAtMs + pauseHours * hourMs
 }
 
+/** True if the guest gets no further dry run at present. */
+export function isExcluded(settings: BalancingSettings, { atMs, code }: FailedDryRun, nowMs: number): boolean {
+  return isPaused(settings, atMs, nowMs) && !(code === 'changes_addresses' && settings.changesAddresses)
+}
+
 /** Records a move that is about to begin, as the result of the present check. */
 export function recordMove(state: BalancingState, move: AutomaticMove): BalancingState {
   const movedAt = { ...state.movedAt, [move.uuid]: move.beganAtMs }
   return { ...state, moves: [move, ...state.moves], movedAt, checkedAtMs: move.beganAtMs, hasMoved: true }
 }
 
+/** Result of a check of the fleet. */
+export interface Check {
+  readonly nowMs: number
+  readonly hasMoved: boolean
+  readonly refused: readonly RefusedGuest[]
+  /** Dry runs of this check that have failed, by uuid. */
+  readonly failedDryRuns: ReadonlyMap<string, FailedDryRun>
+}
+
 /** Records the end of a check, and forgets guests whose pause has ended. */
-export function recordCheck(
-  state: BalancingState,
-  settings: BalancingSettings,
-  { nowMs, hasMoved, refused }: { nowMs: number; hasMoved: boolean; refused: readonly RefusedGuest[] },
-): BalancingState {
+export function recordCheck(state: BalancingState, settings: BalancingSettings, check: Check): BalancingState {
+  const { nowMs, hasMoved, refused } = check
   const paused = Object.entries(state.movedAt).filter(([, movedAtMs]) => isPaused(settings, movedAtMs, nowMs))
-  return { ...state, checkedAtMs: nowMs, hasMoved, refused, movedAt: Object.fromEntries(paused) }
+  const failed = Object.entries({ ...state.failedDryRuns, ...Object.fromEntries(check.failedDryRuns) })
+    .filter(([, dryRun]) => isExcluded(settings, dryRun, nowMs))
+    .sort(([, a], [, b]) => b.atMs - a.atMs)
+  return {
+    ...state,
+    checkedAtMs: nowMs,
+    hasMoved,
+    refused,
+    movedAt: Object.fromEntries(paused),
+    failedDryRuns: Object.fromEntries(failed.slice(0, mostFailedDryRuns)),
+  }
 }
 
 /** Records that a move could not begin, or has failed. */
