@@ -25,6 +25,7 @@ import { beginMove, describeFailure } from './begin-move.js'
 import { chooseMove, Refusals, type ChosenMove } from './choose-move.js'
 import {
   countFree,
+  findBlock,
   isActive,
   planWait,
   recordCheck,
@@ -33,6 +34,7 @@ import {
   settleMoves,
   type BalancedHost,
   type MovedGuestFacts,
+  type WaitFacts,
 } from './plan-balancing.js'
 
 export interface BalancingOptions {
@@ -107,13 +109,20 @@ export class Balancing {
   statusOf(fleet: Fleet): BalancingStatus {
     const { current: settings } = this.settings
     const { current: state } = this.#state
+    return { settings, state, wait: planWait(settings, state, this.#waitFacts(fleet)) }
+  }
+
+  #waitFacts(fleet: Fleet): WaitFacts {
     const { drains, fleetUpgrades, time } = this.options
     const nowMs = this.#now()
     const run = fleetUpgrades.current
     const timeOfDay = time.format(nowMs).slice(11, 16)
-    const hosts = hostsOf(fleet, drains)
-    const wait = planWait(settings, state, { nowMs, timeOfDay, isUpgrading: run !== null && isUpgrading(run), hosts })
-    return { settings, state, wait }
+    return { nowMs, timeOfDay, isUpgrading: run !== null && isUpgrading(run), hosts: hostsOf(fleet, drains) }
+  }
+
+  /** True if the settings and the state of the fleet permit that moves begin. */
+  #mayBegin(fleet: Fleet): boolean {
+    return !findBlock(this.settings.current, this.#waitFacts(fleet))
   }
 
   async #work(fleet: Fleet): Promise<void> {
@@ -138,12 +147,33 @@ export class Balancing {
 
   /** Records the results of active moves, and begins those that a gateway has recorded but not begun. */
   async #continue(fleet: Fleet): Promise<void> {
-    const nowMs = this.#now()
-    const settle = (old: BalancingState): BalancingState => settleMoves(old, (move) => factsOf(fleet, move), nowMs)
-    if (settle(this.#state.current) !== this.#state.current) await this.#change(settle)
+    const pending = await this.#findPending(fleet)
+    await this.#settle(fleet, pending)
     const isOnline = (id: string): boolean => fleet.view.findHost(id)?.state === 'online'
-    for (const move of this.#state.current.moves.filter(isActive))
-      if (isOnline(move.fromHostId) && isOnline(move.toHostId)) await this.#begin(fleet, move)
+    for (const move of this.#state.current.moves.filter(isActive)) {
+      if (!isOnline(move.fromHostId) || !isOnline(move.toHostId)) continue
+      const isPermitted = this.settings.current.reasons.includes(move.reason) && this.#mayBegin(fleet)
+      if (isPermitted || !pending.has(move.taskId)) await this.#begin(fleet, move)
+    }
+  }
+
+  /** Returns the tasks of recorded moves that have not begun. */
+  async #findPending(fleet: Fleet): Promise<ReadonlySet<string>> {
+    const pending = new Set<string>()
+    for (const { taskId: operationId, uuid, state } of this.#state.current.moves) {
+      if (state !== 'active' || fleet.view.findOperation(operationId)) continue
+      if (!(await fleet.relocation.moves.isStored({ operationId, uuid }))) pending.add(operationId)
+    }
+    // Another gateway has possibly just changed the settings, which decide whether these moves may begin.
+    if (pending.size > 0) await this.settings.refresh()
+    return pending
+  }
+
+  async #settle(fleet: Fleet, pending: ReadonlySet<string>): Promise<void> {
+    const factsOf = (move: AutomaticMove): MovedGuestFacts => guestFacts(fleet, move, pending)
+    const facts = { isEnabled: this.settings.current.enabled, nowMs: this.#now(), factsOf }
+    const settle = (old: BalancingState): BalancingState => settleMoves(old, facts)
+    if (settle(this.#state.current) !== this.#state.current) await this.#change(settle)
   }
 
   /** Begins as many moves as possible. Each move is chosen as if the earlier ones were done. */
@@ -155,7 +185,7 @@ export class Balancing {
     const refusals = new Refusals()
     const free = countFree(settings, this.#state.current)
     let [begun, refused] = [0, 0]
-    while (begun < free && refused < mostRefused && !this.#closed) {
+    while (begun < free && refused < mostRefused && !this.#closed && this.#mayBegin(fleet)) {
       const { movedAt, failedDryRuns = {} } = this.#state.current
       const facts = { settings, movedAt, failedDryRuns, nowMs: this.#now() }
       const choice = await chooseMove(fleet, facts, refusals)
@@ -223,10 +253,13 @@ function hostsOf({ view }: Fleet, drains: Pick<Drains, 'all'>): BalancedHost[] {
   }))
 }
 
-function factsOf({ view }: Fleet, { uuid, taskId }: AutomaticMove): MovedGuestFacts {
+function guestFacts({ view }: Fleet, move: AutomaticMove, pending: ReadonlySet<string>): MovedGuestFacts {
+  const { uuid, taskId, fromHostId, toHostId } = move
   return {
     hostId: view.findGuest(uuid)?.hostId,
     areAllOnline: view.hosts().every(({ state }) => state !== 'offline'), // a pending host has no guests
     task: view.findOperation(taskId)?.operation,
+    isPending: pending.has(taskId),
+    areHostsInFleet: [fromHostId, toHostId].every((id) => view.findHost(id) !== undefined),
   }
 }

@@ -7,6 +7,7 @@ import {
   type BalancingState,
 } from './balancing-record.js'
 import {
+  findBlock,
   isExcluded,
   isPaused,
   planWait,
@@ -16,6 +17,7 @@ import {
   settleMoves,
   type BalancedHost,
   type MovedGuestFacts,
+  type SettleFacts,
   type WaitFacts,
 } from './plan-balancing.js'
 
@@ -41,6 +43,13 @@ const host = (id: string, more: Partial<BalancedHost> = {}): BalancedHost => ({
   isInMaintenance: false,
   ...more,
 })
+const unknown: MovedGuestFacts = {
+  hostId: undefined,
+  areAllOnline: true,
+  task: undefined,
+  isPending: false,
+  areHostsInFleet: true,
+}
 const calm: WaitFacts = { nowMs: 10 * hour, timeOfDay: '12:00', isUpgrading: false, hosts: [host('a'), host('b')] }
 
 describe('automatic balancing', () => {
@@ -108,12 +117,67 @@ describe('automatic balancing', () => {
   ] as const satisfies readonly (readonly [string, Partial<MovedGuestFacts>, string])[])
     it(`has a move that ${name}`, () => {
       const before = { ...initialState, moves: [move] }
-      const known = { hostId: undefined, areAllOnline: true, task: undefined, ...facts }
-      const after = settleMoves(before, () => known, 5000)
+      const after = settleMoves(before, { isEnabled: true, nowMs: 5000, factsOf: () => ({ ...unknown, ...facts }) })
       const [{ state, message, endedAtMs } = move] = after.moves
       expect(message ? `${state}: ${message}` : state).to.equal(expected)
       expect([after === before, endedAtMs]).to.deep.equal(expected === 'active' ? [true, 0] : [false, 5000])
     })
+
+  const disabled = { isEnabled: false }
+  const removed = { areHostsInFleet: false }
+  const late = { nowMs: move.beganAtMs + 5 * minute }
+  for (const [name, facts, moved, expected] of [
+    ['continues', {}, {}, 'active'],
+    ['continues until 5 minutes have passed', { nowMs: late.nowMs - 1 }, {}, 'active'],
+    ['fails after 5 minutes', late, {}, 'failed: the move could not begin in time'],
+    ['continues after 5 minutes if it has possibly begun', late, { isPending: false }, 'active'],
+    [
+      'continues after 5 minutes if its task is known',
+      late,
+      { isPending: false, task: { status: 'running', error: '' } },
+      'active',
+    ],
+    [
+      'fails if automatic balancing is disabled',
+      disabled,
+      {},
+      'failed: automatic balancing was disabled before the move began',
+    ],
+    ['continues if it has possibly begun, although disabled', disabled, { isPending: false }, 'active'],
+    [
+      'fails if one of its hosts was removed',
+      {},
+      removed,
+      'failed: a host of the move was removed from the fleet before the move began',
+    ],
+    ['continues without one of its hosts if it has possibly begun', {}, { ...removed, isPending: false }, 'active'],
+    ['is done if its guest is on the target', late, { hostId: 'b' }, 'done'],
+    [
+      'fails after 5 minutes even if its guest is not known',
+      late,
+      { hostId: undefined, areAllOnline: false },
+      'failed: the move could not begin in time',
+    ],
+  ] as const satisfies readonly (readonly [string, Partial<SettleFacts>, Partial<MovedGuestFacts>, string])[])
+    it(`has a recorded move that ${name}`, () => {
+      const factsOf = () => ({ ...unknown, hostId: 'a', isPending: true, ...moved })
+      const { moves } = settleMoves(
+        { ...initialState, moves: [move] },
+        { isEnabled: true, nowMs: 5000, factsOf, ...facts },
+      )
+      const [{ state, message } = move] = moves
+      expect(message ? `${state}: ${message}` : state).to.equal(expected)
+    })
+
+  for (const [name, changed, facts, expected] of [
+    ['at any time without a window', {}, {}, undefined],
+    ['only while it is enabled', { enabled: false }, {}, 'disabled'],
+    ['only in the daily window', { windowStart: '02:00', windowEnd: '04:00' }, {}, 'window'],
+    ['only without an upgrade', {}, { isUpgrading: true }, 'upgrade'],
+    ['only while all hosts are online', {}, { hosts: [host('a', { isOffline: true })] }, 'host_offline'],
+  ] as const satisfies readonly (readonly [string, Partial<BalancingSettings>, Partial<WaitFacts>, string?])[])
+    it(`begins recorded moves ${name}`, () =>
+      expect(findBlock({ ...settings, ...changed }, { ...calm, ...facts })?.code).to.equal(expected))
 
   it('pauses a guest from the begin of its move, and again from its end or failure', () => {
     const begun = recordMove(initialState, move)

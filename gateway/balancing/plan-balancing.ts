@@ -33,6 +33,16 @@ export interface MovedGuestFacts {
   /** True if all hosts are online. In this case, a guest that no host reports does not exist. */
   readonly areAllOnline: boolean
   readonly task: { readonly status: string; readonly error: string } | undefined
+  /** True if the move was recorded, but has certainly not begun. */
+  readonly isPending: boolean
+  /** True if both hosts of the move belong to the fleet. */
+  readonly areHostsInFleet: boolean
+}
+
+export interface SettleFacts {
+  readonly isEnabled: boolean
+  readonly nowMs: number
+  readonly factsOf: (move: AutomaticMove) => MovedGuestFacts
 }
 
 const minuteMs = 60_000
@@ -41,17 +51,25 @@ const hourMs = 60 * minuteMs
 const mostEnded = 20
 /** Maximum number of stored dry runs that have failed. */
 const mostFailedDryRuns = 1000
+/** Time in ms after which a recorded move fails if it has not begun. */
+const beginWithinMs = 5 * minuteMs
 
-/** Decides whether moves may begin now. @returns the first reason to wait; undefined: moves may begin */
+/** Decides whether a check may be made now. @returns the first reason to wait; undefined: a check may be made */
 export function planWait(settings: BalancingSettings, state: BalancingState, facts: WaitFacts): Wait | undefined {
+  const blocked = findBlock(settings, facts)
+  if (blocked) return blocked
+  if (countFree(settings, state) === 0) return wait('moving')
+  if (facts.nowMs < nextCheckMs(settings, state)) return wait(state.hasMoved ? 'interval' : 'no_move')
+  return undefined
+}
+
+/** Decides whether moves may begin now, also those that were recorded earlier. @returns the first reason to wait */
+export function findBlock(settings: BalancingSettings, facts: WaitFacts): Wait | undefined {
   if (!settings.enabled) return wait('disabled')
   if (facts.isUpgrading) return wait('upgrade')
   const blocked = findBlockedHost(facts.hosts)
   if (blocked) return blocked
-  if (!isInWindow(settings, facts.timeOfDay)) return wait('window')
-  if (countFree(settings, state) === 0) return wait('moving')
-  if (facts.nowMs < nextCheckMs(settings, state)) return wait(state.hasMoved ? 'interval' : 'no_move')
-  return undefined
+  return isInWindow(settings, facts.timeOfDay) ? undefined : wait('window')
 }
 
 function findBlockedHost(hosts: readonly BalancedHost[]): Wait | undefined {
@@ -139,12 +157,8 @@ export function recordFailure(state: BalancingState, taskId: string, message: st
 }
 
 /** Records the results of active moves. Returns the same state if none of them has ended. */
-export function settleMoves(
-  state: BalancingState,
-  factsOf: (move: AutomaticMove) => MovedGuestFacts,
-  nowMs: number,
-): BalancingState {
-  return endMoves(state, nowMs, (move) => resultOf(move, factsOf(move)))
+export function settleMoves(state: BalancingState, facts: SettleFacts): BalancingState {
+  return endMoves(state, facts.nowMs, (move) => resultOf(move, facts))
 }
 
 type MoveResult = Pick<AutomaticMove, 'state' | 'message'>
@@ -167,14 +181,29 @@ function endMoves(
 }
 
 /** @returns undefined if the move has not ended */
-function resultOf(move: AutomaticMove, { hostId, areAllOnline, task }: MovedGuestFacts): MoveResult | undefined {
+function resultOf(move: AutomaticMove, facts: SettleFacts): MoveResult | undefined {
+  const moved = facts.factsOf(move)
+  const { hostId, areAllOnline, task } = moved
   if (task?.status === 'done') return done
   if (task?.status === 'failed') return failed(task.error)
   if (task?.status === 'canceled') return failed('the task was canceled')
   if (task) return undefined
   if (hostId === move.toHostId) return done
-  if (hostId === undefined) return areAllOnline ? failed('the container was deleted') : undefined
-  return hostId === move.fromHostId ? undefined : failed('somebody has moved the container to another host')
+  if (hostId === undefined && areAllOnline) return failed('the container was deleted')
+  if (hostId !== undefined && hostId !== move.fromHostId)
+    return failed('somebody has moved the container to another host')
+  return moved.isPending ? resultOfPending(move, facts, moved) : undefined
+}
+
+/** Returns why a move that has not begun must not begin any more. */
+function resultOfPending(
+  { beganAtMs }: AutomaticMove,
+  { isEnabled, nowMs }: SettleFacts,
+  { areHostsInFleet }: MovedGuestFacts,
+): MoveResult | undefined {
+  if (!areHostsInFleet) return failed('a host of the move was removed from the fleet before the move began')
+  if (!isEnabled) return failed('automatic balancing was disabled before the move began')
+  return nowMs - beganAtMs < beginWithinMs ? undefined : failed('the move could not begin in time')
 }
 
 const done: MoveResult = { state: 'done', message: '' }

@@ -161,6 +161,11 @@ export interface GuestMoves {
    * `offline_required`, `resource_exhausted`, `name_conflict`, `host_offline`
    */
   begin(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
+  /**
+   * True if the store has this move. It is stored before its operation begins, and until both hosts know its end.
+   * @throws {BerthError} `store_unavailable`
+   */
+  isStored(move: { readonly operationId: string; readonly uuid: string }): Promise<boolean>
 }
 
 export interface GuestEvacuations {

@@ -4,8 +4,10 @@ import { Balancing } from '../../gateway/balancing/balancing.js'
 import { defaultSettings, type BalancingSettings } from '../../gateway/balancing/balancing-record.js'
 import type { AuditLog } from '../../gateway/access/contract.js'
 import type { Fleet } from '../../gateway/fleet/contract.js'
+import type { GuestMoves } from '../../gateway/fleet/move-contract.js'
 import { Store } from '../../gateway/store/store.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { conflict } from '../../shared/errors.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import { createTimeFormat } from '../../shared/time.js'
 import { silentLog } from '../support/gateway/redis.js'
@@ -106,6 +108,23 @@ describe('automatic balancing of a fleet', function () {
     expect(countMoved(guests)).to.equal(guests.length / 2)
   }
 
+  /** The fleet of the lab with other methods for moves. */
+  function fleetWith(changed: Partial<GuestMoves>): Fleet {
+    const { view, relocation } = lab.fleet
+    const moves = {
+      suggest: relocation.moves.suggest.bind(relocation.moves),
+      check: relocation.moves.check.bind(relocation.moves),
+      begin: relocation.moves.begin.bind(relocation.moves),
+      isStored: relocation.moves.isStored.bind(relocation.moves),
+      ...changed,
+    }
+    const expectedConnections = () => Promise.resolve()
+    return { view, isComplete: true, expectedConnections, relocation: { moves } } as unknown as Fleet
+  }
+
+  /** Fails before the move begins at the agent, so that the gateway only records the move. */
+  const failingBegin = () => Promise.reject(new UnansweredError(true, undefined))
+
   it('moves guests until the hosts have the same load, and shows the moves as those of the system', async () => {
     const guests = await addGuests(6)
     const worker = await openWorker()
@@ -177,16 +196,7 @@ describe('automatic balancing of a fleet', function () {
   it('continues at another gateway after a failure, and moves no guest twice', async () => {
     const guests = await addGuests(6)
     const first = await openWorker()
-    // This gateway records a move, but fails before it begins the move at the agent.
-    const { view, relocation } = lab.fleet
-    const begin = () => Promise.reject(new UnansweredError(true, undefined))
-    const moves = {
-      suggest: relocation.moves.suggest.bind(relocation.moves),
-      check: relocation.moves.check.bind(relocation.moves),
-      begin,
-    }
-    const failing = { view, isComplete: true, expectedConnections: () => Promise.resolve(), relocation: { moves } }
-    first.start(failing as unknown as Fleet)
+    first.start(fleetWith({ begin: failingBegin }))
     await enable(first)
     await waitFor(() => waitOf(first) === 'moving', { what: 'recorded moves' })
     const recorded = first.statusOf(lab.fleet).state.moves.filter(({ state }) => state === 'active')
@@ -197,6 +207,51 @@ describe('automatic balancing of a fleet', function () {
     expect(guests.flatMap(movesOf)).to.have.length(3)
     const ids = guests.flatMap(movesOf).map(({ id }) => id)
     expect(ids).to.include.members(recorded.map(({ taskId }) => taskId))
+  })
+
+  for (const [name, change, skipMs, message] of [
+    ['automatic balancing was disabled', () => ({ enabled: false }), 0, 'disabled'],
+    ['the daily window has ended', () => laterWindow(), 6 * minute, 'could not begin in time'],
+  ] as const)
+    it(`does not begin a recorded move at another gateway if ${name}`, async () => {
+      const guests = await addGuests(2)
+      const first = await openWorker()
+      first.start(fleetWith({ begin: failingBegin }))
+      await enable(first, { parallel: 1 })
+      await waitFor(() => waitOf(first) === 'moving', { what: 'a recorded move' })
+      await first.close()
+      const second = await openWorker()
+      await second.settings.update((old) => ({ ...old, ...change() }))
+      second.start(lab.fleet)
+      await waitFor(() => second.lease.held, { what: 'the lease' })
+      skippedMs += skipMs
+      const stateOf = () => second.statusOf(lab.fleet).state.moves.find(({ uuid }) => isOf(guests, uuid))!
+      await waitFor(() => stateOf().state !== 'active', { what: 'the end of the recorded move' })
+      expect(stateOf().state).to.equal('failed')
+      expect(stateOf().message).to.include(message)
+      expect(guests.flatMap(movesOf)).to.deep.equal([])
+    })
+
+  /** A window that begins in 2 hours and ends in 3 hours. */
+  function laterWindow(): Partial<BalancingSettings> {
+    const at = (hours: number): string => new Date(Date.now() + skippedMs + hours * hour).toISOString().slice(11, 16)
+    return { windowStart: at(2), windowEnd: at(3) }
+  }
+
+  it('reaches guests behind 20 guests whose dry run fails', async () => {
+    const guests = await addGuests(22)
+    const failing = guests.slice(0, 21)
+    const check: GuestMoves['check'] = (request) =>
+      isOf(failing, request.guest.guest.uuid)
+        ? Promise.reject(conflict('offline_required', 'the guest cannot move while it runs'))
+        : lab.fleet.relocation.moves.check(request)
+    const worker = await openWorker()
+    worker.start(fleetWith({ check }))
+    await enable(worker)
+    await waitForChecks(worker, () => countMoved(guests) === 1)
+    expect(hostOf(guests.at(-1)!)).to.equal('host-b')
+    const refused = worker.statusOf(lab.fleet).state.refused.map(({ uuid, code }) => `${uuid} ${code}`)
+    expect(refused).to.have.members(failing.slice(0, 20).map(({ uuid }) => `${uuid} offline_required`))
   })
 })
 

@@ -187,6 +187,10 @@ export class GuestMover implements GuestMoves {
     })
   }
 
+  async isStored({ operationId, uuid }: { readonly operationId: string; readonly uuid: string }): Promise<boolean> {
+    return (await this.options.moves.find(uuid))?.id === operationId
+  }
+
   /** Reserves resources on the target and stores the move. The stored move keeps the resources reserved. */
   async #store(request: GuestMoveRequest) {
     const { operationId: id, guest, toHostId, refusedBy: earlier = [], offline } = request
