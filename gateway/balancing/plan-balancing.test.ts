@@ -170,14 +170,14 @@ describe('automatic balancing', () => {
     })
 
   for (const [name, changed, facts, expected] of [
-    ['at any time without a window', {}, {}, undefined],
+    ['at any time without a window', {}, {}, ''],
     ['only while it is enabled', { enabled: false }, {}, 'disabled'],
     ['only in the daily window', { windowStart: '02:00', windowEnd: '04:00' }, {}, 'window'],
     ['only without an upgrade', {}, { isUpgrading: true }, 'upgrade'],
     ['only while all hosts are online', {}, { hosts: [host('a', { isOffline: true })] }, 'host_offline'],
-  ] as const satisfies readonly (readonly [string, Partial<BalancingSettings>, Partial<WaitFacts>, string?])[])
+  ] as const satisfies readonly (readonly [string, Partial<BalancingSettings>, Partial<WaitFacts>, string])[])
     it(`begins recorded moves ${name}`, () =>
-      expect(findBlock({ ...settings, ...changed }, { ...calm, ...facts })?.code).to.equal(expected))
+      expect(findBlock({ ...settings, ...changed }, { ...calm, ...facts })?.code ?? '').to.equal(expected))
 
   it('pauses a guest from the begin of its move, and again from its end or failure', () => {
     const begun = recordMove(initialState, move)

@@ -27,7 +27,7 @@ const RefusedSchema = Type.Object(
     container_name: Type.String(),
     code: Type.String({
       description:
-        '`recently_moved`: the container was moved, or a move of it failed, within the last `pause_hours`. `changes_addresses`: its addresses or ports would change. Otherwise the error code of a dry run.',
+        '`recently_moved`: the container was moved, or a move of it failed, within the last `pause_hours`. `changes_addresses`: its addresses or ports would change. Otherwise the error code of a dry run, which is repeated after `pause_hours` at the earliest.',
     }),
     message: Type.String(),
   },

@@ -45,7 +45,8 @@ const fields = {
   pause_hours: Type.Integer({
     minimum: 1,
     maximum: 168,
-    description: 'Hours for which a container stays on its host after a move or a failed attempt. Default: 24.',
+    description:
+      'Hours for which a container stays on its host after a move, a failed attempt or a failed dry run. Default: 24.',
   }),
   change_addresses: Type.Boolean({
     description:
