@@ -85,7 +85,9 @@ describe('the host ports of a fleet', () => {
       }
     }
     expect(message({})).to.include('is used by another container of the fleet')
-    expect(message({ holderOf: () => 'the container web on host-b' })).to.include('is used by the container web on host-b')
+    expect(message({ holderOf: () => 'the container web on host-b' })).to.include(
+      'is used by the container web on host-b',
+    )
   })
 
   for (const [one, sent] of [
@@ -96,21 +98,21 @@ describe('the host ports of a fleet', () => {
     it(`sends a chosen port for container port ${one.containerPort}-${one.containerPortEnd}`, () =>
       expect(withHostPort(one, 20_007)).to.deep.equal(sent))
 
-  for (const [guests, count] of [
-    [[[mapping(1024)], [mapping(1025)]], 0],
-    [[[mapping(1024)], [mapping(1024)]], 1],
-    [[[mapping(1024)], [mapping(1024, 53, 1, 'udp')]], 0],
-    [[[mapping(1024), mapping(1024)], []], 0],
-    [[[mapping(1024, 80, 5)], [mapping(1026, 80, 5)], [mapping(1026)]], 3],
+  for (const [title, guests, count] of [
+    ['no duplicates if guests have different ports', [[mapping(1024)], [mapping(1025)]], 0],
+    ['a port that two guests have', [[mapping(1024)], [mapping(1024)]], 1],
+    ['no duplicates if the protocols differ', [[mapping(1024)], [mapping(1024, 53, 1, 'udp')]], 0],
+    ['no duplicates if one guest has a port at two addresses', [[mapping(1024), mapping(1024)], []], 0],
+    ['each duplicate port of ranges once', [[mapping(1024, 80, 5)], [mapping(1026, 80, 5)], [mapping(1026)]], 3],
   ] as const)
-    it(`counts ${count} duplicate ports of ${JSON.stringify(guests)}`, () =>
+    it(`counts ${title}`, () =>
       expect(countDuplicates(guests.map((portMappings) => ({ portMappings })))).to.equal(count))
 
-  for (const [ranges, common] of [
-    [[], undefined],
-    [[range], range],
-    [[range, { start: 20_005, end: 30_000 }], { start: 20_005, end: 20_009 }],
-    [[range, { start: 30_000, end: 30_001 }], undefined],
+  for (const [title, ranges, common] of [
+    ['nothing without a range', [], undefined],
+    ['the range of a single host', [range], range],
+    ['the part that both ranges contain', [range, { start: 20_005, end: 30_000 }], { start: 20_005, end: 20_009 }],
+    ['nothing if the ranges are separate', [range, { start: 30_000, end: 30_001 }], undefined],
   ] as const)
-    it(`finds the common part of ${JSON.stringify(ranges)}`, () => expect(commonRange(ranges)).to.deep.equal(common))
+    it(`finds ${title}`, () => expect(commonRange(ranges)).to.deep.equal(common))
 })
