@@ -16,7 +16,7 @@ interface ChoiceFacts extends Required<Pick<BalancingState, 'movedAt' | 'failedD
   readonly nowMs: number
 }
 
-/** What a check has found so far. */
+/** Guests that a check has not moved, and why. */
 export class Refusals {
   /** Guests that must not move in the present check, by uuid. */
   readonly guests = new Map<string, RefusedGuest>()

@@ -184,15 +184,18 @@ function endMoves(
 function resultOf(move: AutomaticMove, facts: SettleFacts): MoveResult | undefined {
   const moved = facts.factsOf(move)
   const { hostId, areAllOnline, task } = moved
-  if (task?.status === 'done') return done
-  if (task?.status === 'failed') return failed(task.error)
-  if (task?.status === 'canceled') return failed('the task was canceled')
-  if (task) return undefined
+  if (task) return resultOfTask(task)
   if (hostId === move.toHostId) return done
   if (hostId === undefined && areAllOnline) return failed('the container was deleted')
   if (hostId !== undefined && hostId !== move.fromHostId)
     return failed('somebody has moved the container to another host')
   return moved.isPending ? resultOfPending(move, facts, moved) : undefined
+}
+
+function resultOfTask({ status, error }: NonNullable<MovedGuestFacts['task']>): MoveResult | undefined {
+  if (status === 'done') return done
+  if (status === 'failed') return failed(error)
+  return status === 'canceled' ? failed('the task was canceled') : undefined
 }
 
 /** Returns why a move that has not begun must not begin any more. */
