@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { Guest, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError, conflict, notFound } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
@@ -16,7 +16,8 @@ import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import type { Standbys } from '../standby/standbys.js'
 import type { BrokenMoves } from './broken-moves.js'
-import { isFromStandby, planSource, preferenceOf, type EvacuationSource } from './plan-source.js'
+import { isFromStandby, namesOf, planSource, preferenceOf, type EvacuationSource } from './plan-source.js'
+import { specOf } from './restored-spec.js'
 import type { EvacuationStore, StoredEvacuation } from './evacuation-store.js'
 
 export interface GuestEvacuatorOptions {
@@ -30,6 +31,14 @@ export interface GuestEvacuatorOptions {
   readonly ratios: Ratios
   readonly log: Logger
   readonly reached: (hostId: string, revision: number) => Promise<void>
+}
+
+/** A guest of a failed host that can be restored. */
+interface Restorable {
+  readonly guest: GuestView
+  readonly source: EvacuationSource
+  /** Its move away from the failed host, which was canceled. Undefined: it did not move. */
+  readonly move: StoredMove | undefined
 }
 
 /** Restores guests of failed hosts on other hosts, from their newest backups. */
@@ -100,40 +109,56 @@ export class GuestEvacuator implements GuestEvacuations {
 
   async #store(request: EvacuationRequest): Promise<StoredEvacuation> {
     const { operationId: id, uuid, hostId: fromHostId, refusedBy } = request
-    const { view, placement, evacuations, brokenMoves } = this.options
-    const guest = view.findGuest(uuid)
-    if (guest?.hostId !== fromHostId) throw notFound('container')
-    if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
+    const { placement, evacuations, brokenMoves } = this.options
+    const guest = this.#findFailed(request)
     const { unusable = [], guest: earlier } = (await evacuations.find(uuid)) ?? {}
     const usable = (await this.options.standbys.findUsable([guest])).get(uuid)
     const source = planSource(guest.guest.backups, usable, [...unusable, ...refusedBy])
     refuseUnrestorable(guest, source)
     const move = await brokenMoves.cancel(uuid, fromHostId)
-    const copies = [...view.states()].map(({ record }) => record.id).filter((hostId) => this.#hasCopy(hostId, uuid))
     try {
-      const alsoMoving = [...view.guestsOf(fromHostId)].map((other) => other.guest.uuid)
-      const refused = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
-      const choice = { ...refused, ...preferenceOf(source) }
-      const toHostId = await placement.reserveTarget(id, guest, choice)
-      // The received data is deleted only now, when the guest can be restored.
-      if (toHostId === move?.toHostId) await brokenMoves.dismissTarget(move)
-      if (this.#hasCopy(toHostId, uuid))
-        throw conflict(
-          'invalid_state',
-          'the only suitable target host has an old copy of the container: delete this copy first',
-        )
-      this.options.watched.agent(toHostId)
+      const toHostId = await this.#reserveTarget(request, { guest, source, move })
       const text = earlier ?? encodeGuest(guest.guest, this.#ranBefore(move))
-      const from = isFromStandby(source, toHostId)
-        ? { targetId: '', backupId: '', standbyId: source.standby!.standbyId }
-        : { targetId: source.backup!.targetId, backupId: source.backup!.backupId }
-      const begun = await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, ...from, unusable })
+      const named = namesOf(source, toHostId)
+      const begun = await evacuations.begin({ id, uuid, fromHostId, toHostId, guest: text, ...named, unusable })
       if (move && move.toHostId !== toHostId) void brokenMoves.dismissTarget(move)
       return begun
     } catch (error) {
       if ((await evacuations.find(uuid))?.id !== id) await placement.release([id])
       throw error
     }
+  }
+
+  /** @throws {BerthError} `not_found` if the failed host does not have the guest; `invalid_state` if it is online */
+  #findFailed({ uuid, hostId }: EvacuationRequest): GuestView {
+    const guest = this.options.view.findGuest(uuid)
+    if (guest?.hostId !== hostId) throw notFound('container')
+    if (guest.online) throw conflict('invalid_state', 'the host is online again: its containers stay on it')
+    return guest
+  }
+
+  /**
+   * Reserves resources on a host that has no copy of the guest. The target of a canceled move deletes its copy only now,
+   * when the guest can be restored.
+   * @returns the id of the host
+   */
+  async #reserveTarget(
+    { operationId, uuid, hostId, refusedBy }: EvacuationRequest,
+    { guest, source, move }: Restorable,
+  ): Promise<string> {
+    const { view, placement, brokenMoves, watched } = this.options
+    const copies = [...view.states()].map(({ record }) => record.id).filter((id) => this.#hasCopy(id, uuid))
+    const alsoMoving = [...view.guestsOf(hostId)].map((other) => other.guest.uuid)
+    const refused = { refusedBy: [...refusedBy, ...copies], alsoMoving, isFromBackup: true }
+    const toHostId = await placement.reserveTarget(operationId, guest, { ...refused, ...preferenceOf(source) })
+    if (toHostId === move?.toHostId) await brokenMoves.dismissTarget(move)
+    if (this.#hasCopy(toHostId, uuid))
+      throw conflict(
+        'invalid_state',
+        'the only suitable target host has an old copy of the container: delete this copy first',
+      )
+    watched.agent(toHostId)
+    return toHostId
   }
 
   #hasCopy(hostId: string, uuid: string): boolean {
@@ -257,28 +282,6 @@ function encodeGuest(guest: Guest, ran: boolean): string {
 
 /** Codes of failed restores after which an older backup is tried. Otherwise, the same backup is tried again. */
 const lostBackupCodes: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing'])
-
-/** Returns settings for a new guest, copied from the last report of the failed host. */
-function specOf(guest: Guest): GuestSpec {
-  const { virtualization, templateId, limits, portMappings, traffic, placement, labels } = guest
-  return GuestSpec.create({
-    virtualization,
-    templateId,
-    limits,
-    assignNat: portMappings.length > 0,
-    portMappings,
-    sshAuthMode: 'auto_password', // ignored: the disk contains the login
-    start: ['running', 'starting', 'restarting'].includes(guest.status),
-    ipv4Count: guest.publicIpv4s.length,
-    ipv6Count: guest.ipv6Addresses.length,
-    expiresAtMs: guest.expiresAtMs,
-    traffic,
-    snapshotLimit: guest.snapshotLimit,
-    devices: guest.devices,
-    placement,
-    tags: labels?.tags ?? [],
-  })
-}
 
 function isRefusal(error: unknown): boolean {
   return error instanceof BerthError && ['invalid', 'conflict', 'exhausted', 'not_found'].includes(error.kind)

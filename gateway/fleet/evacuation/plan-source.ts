@@ -36,3 +36,9 @@ export function preferenceOf({ backup, standby, prefersStandby }: EvacuationSour
 export function isFromStandby({ standby, prefersStandby }: EvacuationSource, toHostId: string): boolean {
   return prefersStandby && standby?.hostId === toHostId
 }
+
+/** Names the standby or the backup for a restore on this host. */
+export function namesOf(source: EvacuationSource, toHostId: string) {
+  if (isFromStandby(source, toHostId)) return { targetId: '', backupId: '', standbyId: source.standby!.standbyId }
+  return { targetId: source.backup!.targetId, backupId: source.backup!.backupId }
+}
