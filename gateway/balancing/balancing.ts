@@ -190,8 +190,12 @@ export class Balancing {
       const facts = { settings, movedAt, failedDryRuns, nowMs: this.#now() }
       const choice = await chooseMove(fleet, facts, refusals)
       if (choice === 'none') break
-      if (choice === 'refused') refused++
-      else begun += await this.#beginNew(fleet, choice)
+      if (choice === 'refused') {
+        refused++
+        continue
+      }
+      await this.#beginNew(fleet, choice)
+      begun++
     }
     const shown = [...refusals.guests.values()].slice(0, mostRefused)
     const found = { refused: shown, failedDryRuns: refusals.dryRuns }
@@ -199,16 +203,12 @@ export class Balancing {
     await this.#change((old) => recordCheck(old, settings, check))
   }
 
-  /**
-   * Records a move and then begins it. If this gateway dies in between, another one begins it with the same id.
-   * @returns the number of recorded moves
-   */
-  async #beginNew(fleet: Fleet, choice: ChosenMove): Promise<1> {
+  /** Records a move and then begins it. If this gateway dies in between, another one begins it with the same id. */
+  async #beginNew(fleet: Fleet, choice: ChosenMove): Promise<void> {
     const begun = { taskId: randomUUID(), beganAtMs: this.#now(), endedAtMs: 0, state: 'active', message: '' } as const
     const move = { ...choice, ...begun }
     await this.#change((old) => recordMove(old, move))
     await this.#begin(fleet, move)
-    return 1
   }
 
   /** Begins a recorded move, unless this gateway or another one has already begun it. */

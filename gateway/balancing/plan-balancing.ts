@@ -13,7 +13,7 @@ import type {
 export interface BalancedHost {
   readonly id: string
   readonly isOffline: boolean
-  /** True if the host is closed for new guests, or if a drain changes its guests. */
+  /** True while a drain changes the guests of the host. */
   readonly isDrained: boolean
   readonly isInMaintenance: boolean
 }
@@ -30,7 +30,7 @@ export interface WaitFacts {
 export interface MovedGuestFacts {
   /** Host that has the guest. undefined: no host reports the guest. */
   readonly hostId: string | undefined
-  /** True if all hosts are online. In this case, a guest that no host reports does not exist. */
+  /** True if all hosts are online. A guest that no host reports then does not exist. */
   readonly areAllOnline: boolean
   readonly task: { readonly status: string; readonly error: string } | undefined
   /** True if the move was recorded, but has certainly not begun. */

@@ -20,7 +20,7 @@ export interface MappingOrder {
 export interface UniquePorts {
   /** The setting. */
   readonly unique: StoredDocument<boolean>
-  /** Range of host ports that all hosts permit, as far as they report it. Undefined: there is none. */
+  /** Range of host ports that all hosts permit. Undefined if no port is in all ranges. Hosts that report no range are ignored. */
   readonly commonRange: PortRange | undefined
   /** Returns the number of host ports that several guests have. */
   countDuplicates(): number

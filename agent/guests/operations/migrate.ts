@@ -127,7 +127,7 @@ function shutdownStep(context: BackupContext): MoveStep {
   }
 }
 
-/** True if the guest was restored on another host during its move. Its disk then stays, and nothing else is undone. */
+/** True if the guest was restored on another host during its move. This host then keeps the disk, and does not start it. */
 function isFenced({ store }: BackupContext, { subject }: Pick<StepContext<unknown>, 'subject'>): boolean {
   return readOwnership(store, subject.id).role === 'fenced'
 }
