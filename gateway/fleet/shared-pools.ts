@@ -37,8 +37,8 @@ export function mayServe(host: HostView, pools: readonly SharedPool[]): boolean 
 }
 
 /**
- * Refuses IPv6 addresses of a shared pool that a guest of another host of this pool has. Agents know only the addresses
- * of their own guests.
+ * Refuses IPv6 addresses of a shared pool if a guest on another host of this pool has them. An agent cannot refuse them,
+ * because it knows only the addresses of its own guests.
  * @param addresses canonical addresses that a guest of the host `hostId` is to get
  * @throws {BerthError} `address_in_use`
  */

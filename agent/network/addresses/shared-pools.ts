@@ -35,8 +35,8 @@ export interface SharedPool extends SharedRange {
 const longestShared = 80
 
 /**
- * @throws {BerthError} `invalid_field` for a range that is not a network, an IPv6 range that is too small, or a name
- * that appears twice
+ * @throws {BerthError} `invalid_field` if a range is not a network, an IPv6 range is too small, or two pools have the
+ * same name
  */
 export function parseSharedPools(configured: AgentConfig['network']['shared_pools']): SharedPool[] {
   const names = new Set<string>()
