@@ -4,7 +4,7 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import jsQR from 'jsqr'
 import { generateSync } from 'otplib'
-import type { Locator, Page } from 'playwright-core'
+import type { Locator, Page, Route } from 'playwright-core'
 import { startBerth } from '../support/cli/berth.js'
 import { makeAdmin } from '../support/gateway/browser.js'
 import { forgetConfirmation } from '../support/gateway/forget-confirmation.js'
@@ -34,6 +34,24 @@ async function readQr(page: Page, picture: Locator): Promise<string> {
     `(${pixelsScript})(${JSON.stringify(source)})`,
   )
   return readCode(Uint8ClampedArray.from(data), width, height)?.data ?? ''
+}
+
+/**
+ * Delays the answer to the next change at this address until the gateway has refused another request. A change of the
+ * account ends the former session, and only the answer brings the cookie of the new one.
+ */
+async function answerAfterRefusal(page: Page, url: string): Promise<void> {
+  const answerLate = async (route: Route): Promise<void> => {
+    const request = route.request()
+    const refused = page.waitForResponse((response) => response.status() === 401)
+    const headers = { ...(await request.allHeaders()), 'accept-encoding': 'identity' }
+    const answer = await fetch(request.url(), { method: request.method(), headers, body: request.postData() })
+    await refused
+    const body = Buffer.from(await answer.arrayBuffer())
+    const cookies = { 'set-cookie': answer.headers.getSetCookie().join('\n') }
+    await route.fulfill({ status: answer.status, headers: { ...Object.fromEntries(answer.headers), ...cookies }, body })
+  }
+  await page.route(url, answerLate, { times: 1 })
 }
 
 describe('users of the panel', () => {
@@ -140,6 +158,7 @@ describe('users of the panel', () => {
     await page.getByRole('button', { name: 'Add a passkey', exact: true }).click()
     const dialog = page.getByRole('dialog')
     await dialog.locator('#passkey-name').fill('Laptop')
+    await answerAfterRefusal(page, '**/api/v1/account/passkeys')
     await dialog.getByRole('button', { name: 'Add a passkey', exact: true }).click()
     await page.locator('[data-secret]').waitFor()
     expect((await page.locator('[data-secret]').innerText()).trim().split(/\s+/)).to.have.length(10)

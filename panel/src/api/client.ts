@@ -29,8 +29,28 @@ export function randomId(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
+/** Changes that the gateway has not answered yet. */
+const unanswered = new Set<Promise<Response>>()
+
+function fetchAnswer(request: Request): Promise<Response> {
+  const answer = fetch(request)
+  if (request.method === 'GET') return answer
+  unanswered.add(answer)
+  const forget = (): boolean => unanswered.delete(answer)
+  void answer.then(forget, forget)
+  return answer
+}
+
+/**
+ * Waits until the gateway has answered all changes that were sent before. A change of the account replaces the session,
+ * and the answer brings the cookie of the new session.
+ */
+export async function changesAnswered(): Promise<void> {
+  await Promise.allSettled(unanswered)
+}
+
 /** The typed API client. It does not check whether a response is an error; `ask` does. */
-export const api = createClient<paths>({ baseUrl: '/api/v1' })
+export const api = createClient<paths>({ baseUrl: '/api/v1', fetch: fetchAnswer })
 api.use({
   onRequest({ request }) {
     if (request.method === 'GET') return

@@ -1,4 +1,4 @@
-import { api, ask, send, setCallerHooks } from '../api/client.ts'
+import { api, ask, changesAnswered, send, setCallerHooks } from '../api/client.ts'
 import type { Session } from '../api/types.ts'
 import { asFailure } from '../api/failure.ts'
 import { serverTime } from '../ui/server-time.svelte.ts'
@@ -100,8 +100,9 @@ class CurrentSession {
     return this.data?.kind === 'admin'
   }
 
-  #whenLoggedIn(): Promise<boolean> {
-    if (this.data === undefined) return Promise.resolve(false)
+  async #whenLoggedIn(): Promise<boolean> {
+    if (this.data === undefined) return false
+    if (!this.hasEnded && (await isReplaced())) return true
     this.hasEnded = true
     this.#login ??= pending()
     return this.#login.answered
@@ -112,6 +113,15 @@ class CurrentSession {
     this.#proof ??= pending()
     return this.#proof.answered
   }
+}
+
+/** Returns true if the refused request used the cookie of a session that a change of the account has replaced. */
+async function isReplaced(): Promise<boolean> {
+  await changesAnswered()
+  return api.GET('/session').then(
+    ({ response }) => response.ok,
+    () => false,
+  )
 }
 
 function pending(): Pending {
