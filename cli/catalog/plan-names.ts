@@ -62,6 +62,8 @@ const exceptions: Readonly<Record<string, string>> = {
   beginSecondPasskey: 'session begin-second-passkey',
   loginWithSecondPasskey: 'session login-second-passkey',
   logout: 'session logout',
+  viewAsSubUser: 'session view-customer',
+  returnFromView: 'session return',
   readSetupLink: 'setup read-link',
   redeliverWebhook: 'webhook redeliver',
   removeCustomImage: 'image remove',

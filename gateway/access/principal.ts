@@ -24,6 +24,11 @@ interface Caller {
   readonly guests: Guests
   /** Additional limits of a sub-user. Absent: the caller is not a sub-user. */
   readonly subUser?: SubUserBounds
+  /**
+   * Sub-user whose panel the caller, an administrator, sees with the rights of the sub-user. Absent: the caller uses
+   * its own account or key.
+   */
+  readonly viewed?: { readonly ref: string; readonly user: string }
 }
 
 /** A program with an API key. */

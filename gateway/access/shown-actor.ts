@@ -11,8 +11,8 @@ export const systemActor = 'system'
 export const actorDescription = `Sub-users see \`${hiddenActor}\` instead of the name of any other caller. \`${systemActor}\`: Berth itself.`
 
 /** Returns the only name that a caller may see. `undefined`: the caller is not a sub-user and may see all names. */
-export function ownNameOf({ subUser, user }: Pick<Principal, 'subUser' | 'user'>): string | undefined {
-  return subUser && user
+export function ownNameOf({ subUser, user, viewed }: Pick<Principal, 'subUser' | 'user' | 'viewed'>) {
+  return subUser && (viewed?.user ?? user)
 }
 
 /**

@@ -2,7 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 
 /* Cookies of browsers (RFC 6265). Under TLS their names begin with `__Host-`, so that other hosts cannot set them. */
 
-export type CookieName = 'berth' | 'berth-device'
+/**
+ * - `berth`: the session.
+ * - `berth-device`: proves that the device has logged in before.
+ * - `berth-return`: the session of an administrator who sees the panel as a sub-user.
+ */
+export type CookieName = 'berth' | 'berth-device' | 'berth-return'
 
 const fullName = (name: CookieName, secure: boolean): string => (secure ? `__Host-${name}` : name)
 

@@ -5,7 +5,7 @@ import { readCookie } from './cookies.js'
 import { csrfRefused, isSameSite } from './same-site.js'
 import { principalOf } from './session-principal.js'
 import { digestToken, type CsrfValues } from './session-secret.js'
-import type { Sessions } from './sessions.js'
+import { userOf, type Session, type Sessions } from './sessions.js'
 
 const reads: readonly (string | undefined)[] = ['GET', 'HEAD', 'OPTIONS']
 
@@ -31,12 +31,12 @@ export class SessionCookies implements SessionCallers {
     const session = await this.sessions.find(readCookie(headers, 'berth', secure) ?? '')
     if (session === undefined) return undefined
     if (!reads.includes(method)) this.#checkPage(request, session.digest)
-    return principalOf(session, this.settings.mustEnrol(session.account))
+    return this.#callerOf(session)
   }
 
   async findByDigest(digest: string): Promise<SessionPrincipal | undefined> {
     const session = await this.sessions.findByDigest(digest)
-    return session && principalOf(session, this.settings.mustEnrol(session.account))
+    return session && this.#callerOf(session)
   }
 
   isOf(digest: string, { headers, secure = false }: Credentials): boolean {
@@ -46,7 +46,11 @@ export class SessionCookies implements SessionCallers {
 
   async peek({ headers, secure = false }: Credentials): Promise<SessionPrincipal | undefined> {
     const session = await this.sessions.peek(readCookie(headers, 'berth', secure) ?? '')
-    return session && principalOf(session, this.settings.mustEnrol(session.account))
+    return session && this.#callerOf(session)
+  }
+
+  #callerOf(session: Session): SessionPrincipal {
+    return principalOf(session, this.settings.mustEnrol(userOf(session)))
   }
 
   #checkPage({ headers, secure = false }: Credentials, digest: string): void {

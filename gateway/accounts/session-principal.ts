@@ -2,7 +2,7 @@ import type { Guests, SessionPrincipal } from '../access/principal.js'
 import type { SubUserBounds } from '../access/sub-user-bounds.js'
 import { scopesOf } from '../access/roles.js'
 import { refOf, roleOf, rootAccountOf, type Account, type SubUserAccount } from './account-record.js'
-import type { Session } from './sessions.js'
+import { userOf, type Session } from './sessions.js'
 
 interface Grant {
   readonly scopes: readonly string[]
@@ -13,13 +13,19 @@ interface Grant {
 /** Caches the rights of each account, because creating the set of its guests for each request would be slow. */
 const grants = new WeakMap<Account, Grant>()
 
-/** Returns the caller of a session, with the present rights of its account. */
-export function principalOf({ digest, record, account }: Session, mustEnrol: boolean): SessionPrincipal {
+/**
+ * Returns the caller of a session, with the present rights of its account. If an administrator views the account, the
+ * administrator is the caller, with the rights of the account.
+ */
+export function principalOf(session: Session, mustEnrol: boolean): SessionPrincipal {
+  const { digest, record, account } = session
+  const user = userOf(session)
   return {
     kind: 'session',
-    ref: refOf(account),
-    root: rootAccountOf(account),
-    user: account.username,
+    ref: refOf(user),
+    root: rootAccountOf(user),
+    user: user.username,
+    ...(session.viewer && { viewed: { ref: refOf(account), user: account.username } }),
     accountId: account.id,
     accountKind: account.kind,
     sessionDigest: digest,

@@ -14,6 +14,8 @@ export interface SessionRecord {
   readonly idleMs: number
   /** Time in ms since 1970 of the last password or code that the user entered. Some changes require a recent time. */
   readonly confirmedAtMs: number
+  /** Digest of the session of an administrator who sees the panel as this account. Absent: the user has logged in. */
+  readonly viewerDigest?: string
 }
 
 /** The device of a login, as shown in the list of sessions. */
@@ -47,6 +49,16 @@ export function planSession(
     idleMs: idle * hourMs,
     confirmedAtMs: nowMs,
   }
+}
+
+/** Plans a session in which an administrator sees the panel as `account`. It lasts as long as the administrator's session. */
+export function planView(
+  account: Account,
+  viewer: { readonly digest: string; readonly record: SessionRecord },
+  nowMs: number,
+): SessionRecord {
+  const { id: accountId, generation } = account
+  return { ...viewer.record, accountId, generation, createdAtMs: nowMs, viewerDigest: viewer.digest }
 }
 
 /** True if the user asked to stay logged in. */

@@ -5,7 +5,7 @@ import { WatchedRecords } from '../store/watched-records.js'
 import { withoutSessions, type Account, type AccountKind } from './account-record.js'
 import type { AccountStore, AccountTransaction } from './account-store.js'
 import { SessionActivity } from './session-activity.js'
-import { isCurrent, keeps, planSession, type Device, type SessionRecord } from './session-record.js'
+import { isCurrent, keeps, planSession, planView, type Device, type SessionRecord } from './session-record.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
 export interface Session {
@@ -13,6 +13,13 @@ export interface Session {
   readonly digest: string
   readonly record: SessionRecord
   readonly account: Account
+  /** Session of the administrator who sees the panel as `account`. Absent: the user of `account` has logged in. */
+  readonly viewer?: Session
+}
+
+/** Returns the account of the person who uses a session. It differs from `account` while an administrator views it. */
+export function userOf({ account, viewer }: Session): Account {
+  return viewer?.account ?? account
 }
 
 /** A new session, and the token for its cookie. */
@@ -60,7 +67,7 @@ export class Sessions {
 
   /** Finds a session by the digest of its token, and records a use. @throws {BerthError} `store_unavailable` */
   async findByDigest(digest: string): Promise<Session | undefined> {
-    const session = await this.#findCurrent(digest)
+    const session = await this.#findCurrent(digest, (viewer) => this.findByDigest(viewer))
     if (session === undefined) return undefined
     const used = await this.#activity.note(digest, session.record.idleMs, steadyClock.now())
     return used ? session : undefined
@@ -68,26 +75,35 @@ export class Sessions {
 
   /** Finds the session with this token without recording a use. @throws {BerthError} `store_unavailable` */
   async peek(token: string): Promise<Session | undefined> {
-    if (!isToken(token)) return undefined
-    const session = await this.#findCurrent(digestToken(token))
+    return isToken(token) ? this.#peekByDigest(digestToken(token)) : undefined
+  }
+
+  async #peekByDigest(digest: string): Promise<Session | undefined> {
+    const session = await this.#findCurrent(digest, (viewer) => this.#peekByDigest(viewer))
     if (session === undefined) return undefined
     const alive = await this.#activity.isAlive(session.digest, session.record.idleMs, steadyClock.now())
     return alive ? session : undefined
   }
 
-  async #findCurrent(digest: string): Promise<Session | undefined> {
+  /** @param findViewer finds the administrator's session of a view, which ends with that session */
+  async #findCurrent(
+    digest: string,
+    findViewer: (digest: string) => Promise<Session | undefined>,
+  ): Promise<Session | undefined> {
     const record = await this.#records.find(digest)
     if (record === undefined) return undefined
     const account = await this.accounts.find(record.accountId)
-    return isCurrent(record, account, steadyClock.now()) ? { digest, record, account } : undefined
+    if (!isCurrent(record, account, steadyClock.now())) return undefined
+    if (record.viewerDigest === undefined) return { digest, record, account }
+    const viewer = await findViewer(record.viewerDigest)
+    return viewer && { digest, record, account, viewer }
   }
 
   /** Returns a session by its digest. @throws {BerthError} `not_found` if the session has ended, `store_unavailable` */
   async get(digest: string): Promise<Session> {
-    const record = await this.#records.find(digest)
-    const account = record && (await this.accounts.find(record.accountId))
-    if (!record || !isCurrent(record, account, steadyClock.now())) throw notFound('session')
-    return { digest, record, account }
+    const session = await this.#findCurrent(digest, (viewer) => this.get(viewer))
+    if (session === undefined) throw notFound('session')
+    return session
   }
 
   /** Plans a session without storing it. The account need not be stored yet. */
@@ -99,10 +115,14 @@ export class Sessions {
 
   /** Adds the writes for a planned session to a transaction. */
   write(multi: AccountTransaction, { digest, record }: NewSession): void {
-    const { accountId, createdAtMs: atMs, expiresAtMs, idleMs } = record
+    this.#writeRecord(multi, { digest, record })
+    multi.sAdd(this.#digestsKey(record.accountId), digest)
+  }
+
+  #writeRecord(multi: AccountTransaction, { digest, record }: Pick<NewSession, 'digest' | 'record'>): void {
+    const { createdAtMs: atMs, expiresAtMs, idleMs } = record
     const expiration = { type: 'PXAT', value: expiresAtMs } as const
     multi.set(this.#records.key(digest), JSON.stringify(record), { expiration })
-    multi.sAdd(this.#digestsKey(accountId), digest)
     this.#activity.begin(multi, digest, { idleMs, atMs })
   }
 
@@ -116,6 +136,22 @@ export class Sessions {
     })
     await this.#endOldest(account)
     return session
+  }
+
+  /**
+   * Begins a session in which an administrator sees the panel as `account`. The account does not list it as its own.
+   * @throws {BerthError} `store_unavailable`
+   */
+  async beginView(viewer: Session, account: Account): Promise<NewSession> {
+    const token = createToken()
+    const digest = digestToken(token)
+    const record = planView(account, viewer, steadyClock.now())
+    await this.store.run('begin a view', async (client) => {
+      const multi = client.multi()
+      this.#writeRecord(multi, { digest, record })
+      await multi.exec()
+    })
+    return { token, digest, record }
   }
 
   /**

@@ -49,6 +49,7 @@ import { auditLogRoutes } from './access/audit-logs.js'
 import { linkPages } from './sub-users/link-pages.js'
 import { subUserLoginRoutes } from './sub-users/sub-user-login.js'
 import { subUserLogRoutes } from './sub-users/sub-user-logs.js'
+import { viewRoutes } from './sub-users/view.js'
 import { subUserRoutes } from './sub-users/sub-users.js'
 import { batchRoutes } from './guests/batches.js'
 import { connectionRoute } from './connection/connection.js'
@@ -288,6 +289,7 @@ function allRoutes(options: ApiOptions): Route[] {
     }),
     ...subUserLoginRoutes(access),
     ...subUserLogRoutes({ ...access, time }),
+    ...viewRoutes(access),
     ...loginLogRoutes({ accounts: access.accounts, time }),
     ...accessPolicyRoutes(policies),
     ...panelSettingRoutes(settings),

@@ -17,6 +17,7 @@ import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import { answerReply, type Reply } from './reply.js'
 import { isRepeatable, type RequestContext, type Route } from './route.js'
+import { refuseInView, refuseKeys } from './session-rules.js'
 import { refuseSubUser, scopeFor } from './sub-user.js'
 import { openUpload } from './upload.js'
 import { compileChecks, parseQuery, type RouteChecks } from './validation.js'
@@ -67,6 +68,8 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
     refuseSubUser(route, caller)
     authorize(caller, scopeFor(route, caller))
     refuseBound(route, caller)
+    refuseKeys(route, caller)
+    refuseInView(route, caller)
     refuseUnconfirmed(route, caller)
     const request =
       route.method === 'GET'

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { failuresOf } from './failures.js'
 import { documentedHeaders, failureHeaders, hasEtag, successHeaders } from './openapi-headers.js'
 import { SharedSchemas, type Json } from './openapi-schema.js'
-import { isRepeatable, type Route } from './route.js'
+import { isForSessions, isRepeatable, type Route } from './route.js'
 import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
 
@@ -75,7 +75,7 @@ function operationOf(route: Route, schemas: SharedSchemas): Json {
     description: scope + bound,
     tags: [route.tag],
     ...(route.scope === 'public' ? { security: [] } : {}),
-    ...(route.scope === 'session' ? { security: [{ session: [] }] } : {}),
+    ...(isForSessions(route) ? { security: [{ session: [] }] } : {}),
     parameters: [...pathParameters(route, schemas), ...queryParameters(route, schemas), ...headerParameters(route)],
     ...requestBodyOf(route, schemas),
     responses: responsesOf(route, schemas),

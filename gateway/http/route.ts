@@ -110,7 +110,7 @@ export interface Route<
   readonly bound: R
   /** Access of sub-users. Required, except with `bound: 'refused'`. If it is missing, the gateway does not start. */
   readonly subUser?: SubUserAccess
-  /** True if answers may set cookies. */
+  /** True if answers may set cookies. Callers with an API key cannot use them, see `refuseKeys`. */
   readonly cookies?: boolean
   /** True if a logged-in user must have confirmed their identity in the last ten minutes, see `refuseUnconfirmed`. */
   readonly confirmed?: boolean
@@ -157,11 +157,17 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
   return definition
 }
 
+/** True if only logged-in accounts can use the route, and no API keys. Only browsers store the cookies of an answer. */
+export function isForSessions({ scope, cookies }: Pick<Route, 'scope' | 'cookies'>): boolean {
+  return scope === 'session' || (cookies === true && scope !== 'public')
+}
+
 /**
  * True if the gateway uses an `Idempotency-Key` in requests of the route. Three kinds of POST routes ignore it: routes
  * that only read, because they must return the current state, login routes, which return credentials, and routes whose
  * body is a stream, because it cannot be compared.
  */
-export function isRepeatable({ method, audit, scope, uploads }: Route): boolean {
-  return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session' && !uploads
+export function isRepeatable(route: Route): boolean {
+  const { method, audit, scope, uploads } = route
+  return method === 'POST' && audit !== false && scope !== 'public' && !isForSessions(route) && !uploads
 }

@@ -1,6 +1,8 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { password } from '../support/gateway/browser.js'
+import { forgetConfirmation } from '../support/gateway/forget-confirmation.js'
 import { SubUserCalls, type MadeSubUser } from '../support/gateway/sub-user-calls.js'
 import { eventually, waitFor } from '../support/wait.js'
 import { findingsOf, latinSentences, settled, tooWide } from './page-checks.js'
@@ -209,6 +211,44 @@ describe('customers in the panel', () => {
         .getByLabel('by-another-administrator', { exact: true })
         .and(page.locator(':checked'))
         .waitFor()
+      await page.context().close()
+    })
+
+    it('see a panel that full administrators can view, too, with a mark on each page', async function () {
+      const [viewed] = (await lab.gateway.request('GET', '/sub-users')).body.data as { id: string; username: string }[]
+      const support = await lab.logIn({ role: 'support' })
+      await lab.show(support, `/sub-users/${viewed!.id}`)
+      const begin = (at: Page) => at.getByRole('button', { name: 'View the panel as this customer' })
+      expect(await begin(support).count(), 'for support').to.equal(0)
+      await support.context().close()
+
+      const page = await lab.logIn({ username: 'viewing' })
+      const otherTab = await page.context().newPage()
+      await otherTab.goto(`${lab.gateway.url}/#/hosts`)
+      await otherTab.locator('#main-content h1').waitFor()
+      await lab.show(page, `/sub-users/${viewed!.id}`)
+      const cookies = await page.context().cookies()
+      await forgetConfirmation(lab.gateway, cookies.find(({ name }) => name === 'berth')?.value ?? '')
+      await begin(page).click()
+      await page.locator('#prove-password').fill(password)
+      await page.keyboard.press('Enter')
+      const mark = (at: Page) => at.getByText(`You see the panel as ${viewed!.username}.`, { exact: false })
+      for (const tab of [page, otherTab]) await mark(tab).waitFor()
+      await lab.show(page, '/containers')
+      await page.getByRole('link', { name: 'mine', exact: true }).waitFor()
+      expect(await page.locator('body').innerText()).not.to.match(/\bguests?\b(?! agent)|api:/i)
+      await lab.show(page, '/account')
+      await page.getByText('In the customer view', { exact: false }).waitFor()
+      expect(await page.locator('#main-content input').count(), 'fields of the account').to.equal(0)
+      for (const screen of ['phone', 'wide'] as const) {
+        await page.setViewportSize(screens[screen])
+        expect([await tooWide(page), await findingsOf(page)], screen).to.deep.equal([false, []])
+        await lab.picture(page, `customer-view-${screen}`)
+      }
+      await page.getByRole('button', { name: 'Return', exact: true }).click()
+      await page.getByRole('heading', { name: 'Customers' }).waitFor()
+      await mark(page).waitFor({ state: 'detached' })
+      await otherTab.locator('.side a[href="#/hosts"]').waitFor()
       await page.context().close()
     })
 

@@ -81,7 +81,7 @@ export function auditLogRoutes({ audit, time }: AuditLogDeps): Route[] {
       query: AuditQuerySchema,
       data: Type.Array(AuditRowSchema),
       handle: ({ caller, query }) => {
-        const own = { by: caller.ref, guests: caller.guests, all: true }
+        const own = { by: caller.viewed?.ref ?? caller.ref, guests: caller.guests, all: true }
         return answerEntries(audit, query, { ...auditFilterOf(query, time), ...own }, time)
       },
     }),

@@ -5,6 +5,7 @@ import { isBound, type Principal } from '../../access/principal.js'
 import { refuseBound } from '../../http/bound.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
+import { refuseInView, refuseKeys } from '../../http/session-rules.js'
 import { refuseSubUser, scopeFor } from '../../http/sub-user.js'
 
 const CallerSchema = Type.Object(
@@ -34,6 +35,8 @@ export function callerRoute({ authorize, routes }: CallerDeps): Route {
       refuseSubUser(one, caller)
       authorize(caller, scopeFor(one, caller))
       refuseBound(one, caller)
+      refuseKeys(one, caller)
+      refuseInView(one, caller)
       return true
     } catch (error) {
       if (error instanceof BerthError) return false

@@ -6,6 +6,7 @@ import type { RequestContext } from '../../http/route.js'
 
 type AnyContext = RequestContext<unknown, unknown, unknown>
 type LoginRequest = Pick<AnyContext, 'headers' | 'address' | 'secure'>
+type CookieRequest = Pick<LoginRequest, 'headers' | 'secure'>
 
 const yearSeconds = 365 * 86_400
 
@@ -27,8 +28,14 @@ export function sessionCookie({ token, record }: NewSession, { secure }: Pick<Lo
 }
 
 /** Creates the cookies that a login sends to the browser. */
-export function loginCookies({ session, deviceCookie }: LoggedIn, request: Pick<LoginRequest, 'secure'>): string[] {
+export function loginCookies({ session, deviceCookie }: LoggedIn, request: CookieRequest): string[] {
   const { secure } = request
   const device = cookieHeader('berth-device', deviceCookie, { secure, seconds: yearSeconds })
-  return [sessionCookie(session, request), device]
+  return [sessionCookie(session, request), device, ...withoutReturn(request)]
+}
+
+/** Removes the session to which an administrator would return from the view of a sub-user. */
+export function withoutReturn({ headers, secure }: CookieRequest): string[] {
+  if (readCookie(headers, 'berth-return', secure) === undefined) return []
+  return [cookieHeader('berth-return', '', { secure, seconds: 0 })]
 }

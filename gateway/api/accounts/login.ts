@@ -6,7 +6,7 @@ import { pendingMs } from '../../accounts/pending-logins.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
-import { loginCookies, placeOf } from './login-place.js'
+import { loginCookies, placeOf, withoutReturn } from './login-place.js'
 import { GivenPassword, SecondFactorSchema, secondFactorOf } from './proof.js'
 
 export const kinds = ['admin', 'sub_user'] as const
@@ -72,7 +72,7 @@ function passwordRoute({ logins }: Accounts): Route {
 /** Returns the answer to the first step of a login: a session, or a token to send with the code. */
 export function stepAnswer(
   step: LoggedIn | CodeRequest,
-  request: Pick<RequestContext<unknown, unknown, unknown>, 'secure'>,
+  request: Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'secure'>,
 ): Answer<Static<typeof StepSchema>> {
   if (!('pendingToken' in step)) return { data: whoOf(step), cookies: loginCookies(step, request) }
   const about = { secure: request.secure, seconds: pendingMs / 1000 }
@@ -112,10 +112,15 @@ function logoutRoute({ sessions }: Accounts): Route {
     tag: 'Accounts',
     cookies: true,
     audit: 'session.end',
-    summary: 'Logs out: ends this session',
-    handle: async ({ caller, secure }) => {
-      if (caller.kind === 'session') await sessions.endAll(caller.accountId, [caller.sessionDigest])
-      return { message: 'logged out', cookies: [cookieHeader('berth', '', { secure, seconds: 0 })] }
+    summary: 'Logs out: ends this session. In the view of a sub-user, also ends the session of the administrator',
+    handle: async (context) => {
+      const { caller, secure } = context
+      const session = caller.kind === 'session' ? await sessions.findByDigest(caller.sessionDigest) : undefined
+      for (const one of [session, session?.viewer]) if (one) await sessions.endAll(one.account.id, [one.digest])
+      return {
+        message: 'logged out',
+        cookies: [cookieHeader('berth', '', { secure, seconds: 0 }), ...withoutReturn(context)],
+      }
     },
   })
 }

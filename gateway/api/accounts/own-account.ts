@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Accounts } from '../../accounts/accounts.js'
-import { sessionId, type ListedSession, type Session } from '../../accounts/sessions.js'
+import { sessionId, userOf, type ListedSession, type Session } from '../../accounts/sessions.js'
 import { trimmed } from '../../http/normalize.js'
 import { sessionIdPattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
@@ -18,6 +18,12 @@ const SessionSchema = Type.Object(
     username: Type.String(),
     kind: oneOf(kinds),
     role: Type.Optional(oneOf(roles, 'Role of the administrator. Omitted for sub-users.')),
+    viewed_by: Type.Optional(
+      Type.String({
+        description:
+          'User name of the administrator who sees the panel as this sub-user. Omitted if the user of the account has logged in.',
+      }),
+    ),
     scopes: Type.Array(Type.String()),
     csrf: Type.String({
       description: 'CSRF token. Send it as `X-Berth-CSRF` with every request except GET.',
@@ -84,17 +90,18 @@ function sessionRoute({ accounts: { sessions, csrf, settings }, time }: AccountD
         data: {
           ...about,
           ...sessionData(session, time),
-          two_factor_required: settings.mustEnrol(session.account),
+          two_factor_required: settings.mustEnrol(userOf(session)),
         },
       }
     },
   })
 }
 
-function sessionData({ record, account }: Session, time: TimeFormat) {
+function sessionData({ record, account, viewer }: Session, time: TimeFormat) {
   return {
     username: account.username,
     kind: account.kind,
+    ...(viewer && { viewed_by: viewer.account.username }),
     ...(account.kind === 'admin' && { role: roleOf(account) }),
     two_factor: hasSecondFactor(account),
     authenticator_app: account.totp !== undefined,

@@ -38,12 +38,14 @@ class Live {
   #resting: ReturnType<typeof setTimeout> | undefined
 
   /**
-   * Begins to update the data that pages follow. Call it after the login. @param mayListen true to use the event stream
+   * Begins to update the data that pages follow. Call it after the login.
+   * @param account tabs of the same account share a stream
+   * @param mayListen true to use the event stream
    */
-  start(mayListen: boolean): void {
+  start(account: string, mayListen: boolean): void {
     if (this.#isStarted) return
     this.#isStarted = true
-    if (mayListen) this.#link = openFeedLink((message) => this.#hear(message))
+    if (mayListen) this.#link = openFeedLink(account, (message) => this.#hear(message))
     this.#link?.order('open')
     document.addEventListener('visibilitychange', () => this.#looked())
     window.addEventListener('focus', () => this.#looked())

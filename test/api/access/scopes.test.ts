@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { coversScope, scopeCatalogue } from '../../../gateway/access/scopes.js'
-import type { Route } from '../../../gateway/http/route.js'
+import { isForSessions, type Route } from '../../../gateway/http/route.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
@@ -43,7 +43,7 @@ describe('the scope of every route', function () {
   })
 
   it('is sufficient: with only this scope, the answer is not 401, 403 or 500', async () => {
-    const routes = gateway.api.routes.filter(({ scope }) => !['public', 'session'].includes(scope))
+    const routes = gateway.api.routes.filter((one) => one.scope !== 'public' && !isForSessions(one))
     for (const scope of new Set(routes.map((route) => route.scope))) {
       const key = await gateway.makeKey({ scopes: [scope === 'any' ? scopeCatalogue[0]! : scope] })
       for (const route of routes.filter((route) => route.scope === scope)) {
@@ -54,7 +54,7 @@ describe('the scope of every route', function () {
   })
 
   it('is part of the administrator’s key, which never gets the answer 401, 403 or 500', async () => {
-    for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
+    for (const route of gateway.api.routes.filter((one) => one.scope !== 'public' && !isForSessions(one))) {
       const { status, text } = await call(route, '/api/v1', gateway.adminKey)
       expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)
     }

@@ -53,6 +53,7 @@ export const changes = {
   'change.sub_user.create': 'Customer added',
   'change.sub_user.update': 'Customer changed',
   'change.sub_user.delete': 'Customer deleted',
+  'change.sub_user.view': 'Customer view opened',
   'change.sub_user.rotate_password': 'Customer password replaced',
   'change.gateway.invite': 'Gateway invited',
   'change.gateway.remove': 'Gateway removed',

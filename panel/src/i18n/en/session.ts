@@ -33,6 +33,12 @@ export const session = {
   'setup.noToken': 'The link is incomplete. It must end with # and a long code.',
   'setup.another':
     'If you have a password, log in. Otherwise ask an administrator for a new link, or run berth-setup (in a checkout: scripts/up) again on the server.',
+  'view.begin': 'View the panel as this customer',
+  'view.notPossible': 'This customer can’t log in: the login is disabled or has expired.',
+  'view.title': 'Customer view',
+  'view.text': 'You see the panel as {{name}}. Changes are logged under {{admin}}.',
+  'view.return': 'Return',
+  'view.account': 'In the customer view, the account of the customer can’t be changed.',
   'prove.title': 'Confirm it is you',
   'prove.text':
     'This change affects who has access. Enter your password to continue. You won’t be asked again for ten minutes.',

@@ -54,6 +54,7 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.sub_user.create': '添加客户',
   'change.sub_user.update': '修改客户',
   'change.sub_user.delete': '删除客户',
+  'change.sub_user.view': '以客户视角查看',
   'change.sub_user.rotate_password': '更换客户密码',
   'change.gateway.invite': '邀请网关',
   'change.gateway.remove': '移除网关',

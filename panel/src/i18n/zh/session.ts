@@ -35,6 +35,12 @@ export const session: Readonly<Record<keyof typeof english, string>> = {
   'setup.noToken': '地址不完整：末尾应有 # 和一长串代码。',
   'setup.another':
     '已有密码请直接登录。如需新链接，请联系管理员，或在服务器上再次运行 berth-setup（源码安装时为 scripts/up）。',
+  'view.begin': '以该客户的视角查看面板',
+  'view.notPossible': '该客户无法登录：登录已停用或已过期。',
+  'view.title': '客户视角',
+  'view.text': '您正以 {{name}} 的视角查看面板。所做的更改记录在 {{admin}} 名下。',
+  'view.return': '返回',
+  'view.account': '在客户视角下不能更改客户的账户。',
   'prove.title': '确认身份',
   'prove.text': '此操作会影响他人权限，请再次输入密码，十分钟内有效。',
   'prove.textWithPasskey': '此操作会影响他人权限，请使用通行密钥或密码确认，十分钟内有效。',
