@@ -75,7 +75,7 @@ describe('images in the panel after a failed download', function () {
       own.map((one) => ({ ...one, ...absent, host_id: host, downloaded: host === 'host-c' && one['id'] === id })),
     )
     const page = await lab.logIn()
-    await page.route('**/api/v1/images', (route) => route.fulfill({ json: { success: true, data } }))
+    await page.route('**/api/v1/images?all_hosts=true', (route) => route.fulfill({ json: { success: true, data } }))
     const sent: unknown[] = []
     await page.route('**/api/v1/images/download*', (route) => {
       sent.push([new URL(route.request().url()).search, route.request().postDataJSON()])
@@ -101,6 +101,39 @@ describe('images in the panel after a failed download', function () {
     await page.getByLabel('Host', { exact: true }).selectOption({ label: 'host-b' })
     await page.getByText('No results.', { exact: true }).waitFor()
     await lab.picture(page, 'images-filtered-wide')
+    await page.context().close()
+  })
+
+  it('are downloaded for a new guest, which is then created from them', async () => {
+    const page = await lab.logIn()
+    await lab.show(page, '/containers/new')
+    await page.getByRole('button', { name: 'More systems', exact: true }).click()
+    await page.locator('input[name=family][value=alpine]').check()
+    await page.locator('select#image').selectOption(id)
+    await page.locator('#name').fill('downloaded-first')
+    const create = page.getByRole('button', { name: 'Download and create', exact: true })
+    await create.click()
+    await page
+      .getByRole('alert')
+      .filter({ hasText: /download failed|image server/i })
+      .waitFor()
+    expect(await page.locator('#name').inputValue(), 'after a failed download').to.equal('downloaded-first')
+
+    server.manners = { stallAfter: 1000 }
+    await create.click()
+    await page.getByText(/^Downloading .*: \d+ %$/).waitFor()
+    await lab.picture(page, 'create-download-wide')
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click()
+    await create.waitFor()
+    await eventually(async () => expect(await row()).to.include({ downloading: false, downloaded: false }))
+    expect((await lab.gateway.request('GET', '/containers/downloaded-first')).status, 'not created').to.equal(404)
+
+    server.manners = {}
+    await create.click()
+    await page.getByRole('heading', { name: 'downloaded-first is running', exact: true }).waitFor()
+    const { body } = await lab.gateway.request('GET', '/containers/downloaded-first')
+    expect(body.data.template).to.equal(id)
+    expect((await lab.gateway.request('DELETE', '/containers/downloaded-first/delete')).status).to.equal(202)
     await page.context().close()
   })
 

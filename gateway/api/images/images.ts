@@ -88,9 +88,10 @@ export function imageRoutes(view: FleetView): Route[] {
       scope: 'image:read',
       bound: 'own',
       tag: 'Images',
-      summary: 'Lists all images of a host, whether they are downloaded or not',
+      summary: 'Lists all images of a host or of all hosts, whether they are downloaded or not',
       query: listQuery({
         host_id: HostQuerySchema.properties.host_id,
+        all_hosts: Type.Boolean({ description: '`true`: images of all hosts. `host_id` is then ignored.' }),
         ...imageTypeFilters,
         distro: textFilter,
         downloaded: Type.Boolean(),
@@ -129,10 +130,14 @@ export function imageRoutes(view: FleetView): Route[] {
   ]
 }
 
-function imageRows(view: FleetView, caller: Principal, query: ImageQuery): ImageRow[] {
-  const { id: hostId } = chooseHost(view, query.host_id)
+function imageRows(
+  view: FleetView,
+  caller: Principal,
+  query: ImageQuery & { readonly all_hosts?: boolean },
+): ImageRow[] {
+  const hostId = query.all_hosts ? undefined : chooseHost(view, query.host_id).id
   const found = [...view.templates()].filter(
-    ({ hostId: at, template }) => at === hostId && matchesType(template.virtualization, query),
+    ({ hostId: at, template }) => (hostId ?? at) === at && matchesType(template.virtualization, query),
   )
   return found.map((template) => imageRow(template, caller)).sort(byId)
 }

@@ -49,6 +49,15 @@ describe('images on several hosts', function () {
     expect(body.hosts).to.have.members(['host-a', 'host-b'])
   })
 
+  it('are all listed on request, while the default is the first host', async () => {
+    const hostsOf = async (query: string) =>
+      ((await gateway.request('GET', `/images${query}`)).body.data as Row[])
+        .filter(({ id }) => id === 'alpine-3.22')
+        .map(({ host_id }) => host_id)
+    expect(await hostsOf('')).to.deep.equal(['host-a'])
+    expect(await hostsOf('?all_hosts=true')).to.have.members(['host-a', 'host-b'])
+  })
+
   it('are used for guests only on hosts where the images are enabled', async () => {
     const body = { ...guestBody, name: 'placed', template_id: 'alpine-3.22' }
     const { status, body: made } = await send('POST', '/containers', body)
