@@ -1,14 +1,9 @@
 import { hash } from 'node:crypto'
-import {
-  generateAuthenticationOptions,
-  generateRegistrationOptions,
-  verifyAuthenticationResponse,
-  verifyRegistrationResponse,
-  type AuthenticationResponseJSON,
-  type AuthenticatorTransportFuture,
-  type RegistrationResponseJSON,
+import type {
+  AuthenticationResponseJSON,
+  AuthenticatorTransportFuture,
+  RegistrationResponseJSON,
 } from '@simplewebauthn/server'
-import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers'
 import { conflict } from '../../shared/errors.js'
 import { perMinute, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 import { sourceOf } from '../../shared/source-address.js'
@@ -38,6 +33,9 @@ const withoutPassword: readonly ChallengePurpose[] = ['login', 'confirm']
 /** Maximum size in bytes of a public key. RSA keys of 4096 bits have about 550 bytes. */
 const maxKeyBytes = 1024
 
+/** Loads the library when it is first needed, because it would delay the start of the gateway. */
+const loadLibrary = () => import('@simplewebauthn/server')
+
 /** Creates and checks passkeys. All methods can throw BerthError `store_unavailable`. */
 export class Passkeys {
   readonly #limit = new RateLimit(perMinute(challengesPerMinute))
@@ -46,6 +44,7 @@ export class Passkeys {
 
   /** Options for a new passkey. @param provider name of the provider, which the browser shows */
   async optionsToAdd(account: Account, party: RelyingParty, provider: string): Promise<PasskeyOptions> {
+    const { generateRegistrationOptions } = await loadLibrary()
     const options = await generateRegistrationOptions({
       rpID: party.id,
       rpName: provider,
@@ -86,6 +85,7 @@ export class Passkeys {
   ): Promise<PasskeyOptions> {
     const waitMs = this.#limit.take(sourceOf(address))
     if (waitMs > 0) throw rateLimited('too many attempts with passkeys from this address: try again later', waitMs)
+    const { generateAuthenticationOptions } = await loadLibrary()
     const options = await generateAuthenticationOptions({
       rpID: party.id,
       challenge: await this.challenges.begin(purpose, account?.id),
@@ -103,7 +103,8 @@ export class Passkeys {
     party: RelyingParty,
   ): Promise<Omit<PasskeyRecord, 'name'> | undefined> {
     const challenge = await this.challenges.take(response.response.clientDataJSON, 'add', account.id)
-    if (challenge === undefined || !isPlain(response)) return undefined
+    if (challenge === undefined || !(await isPlain(response))) return undefined
+    const { verifyRegistrationResponse } = await loadLibrary()
     const verified = await verifyRegistrationResponse({
       response,
       expectedChallenge: challenge,
@@ -135,6 +136,7 @@ export class Passkeys {
     const challenge = await this.challenges.take(response.response.clientDataJSON, purpose, accountId)
     const known = account.passkeys?.find(({ id, partyId }) => id === response.id && partyId === party.id)
     if (challenge === undefined || known === undefined) return undefined
+    const { verifyAuthenticationResponse } = await loadLibrary()
     const verified = await verifyAuthenticationResponse({
       response,
       expectedChallenge: challenge,
@@ -156,7 +158,8 @@ export class Passkeys {
  * True if a new passkey has no certificates. Berth does not ask for them. To check certificates, the library would
  * fetch addresses that they name. A caller could thus make this gateway send requests.
  */
-function isPlain({ response }: RegistrationResponseJSON): boolean {
+async function isPlain({ response }: RegistrationResponseJSON): Promise<boolean> {
+  const { decodeAttestationObject, isoBase64URL } = await import('@simplewebauthn/server/helpers')
   try {
     const decoded = decodeAttestationObject(isoBase64URL.toBuffer(response.attestationObject))
     const format = decoded.get('fmt')

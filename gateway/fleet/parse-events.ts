@@ -153,8 +153,9 @@ function bounded<Message extends object>(message: Message): Message {
   for (const field in fields) {
     const value = fields[field]
     // Most fields of a guest have one of these values, which need no check.
-    if (value !== '' && value !== 0 && value !== undefined && value !== false)
-      fields[field] = boundedValue(field, value)
+    if (value === '' || value === 0 || value === undefined || value === false) continue
+    const valid = boundedValue(field, value)
+    if (valid !== value) fields[field] = valid
   }
   return message
 }

@@ -1,4 +1,4 @@
-import { createClient } from 'redis'
+import { createClient } from '@redis/client'
 import { BerthError } from '../../shared/errors.js'
 import type { AccessOptions, RedisAddress } from './redis-access.js'
 

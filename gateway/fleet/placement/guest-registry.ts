@@ -5,7 +5,7 @@ import type { Store, StoreClient } from '../../store/store.js'
 import { GuestKeys, parseReservation } from './guest-keys.js'
 import { ReservedNames } from './reserved-names.js'
 import { GuestReleases } from './guest-releases.js'
-import { planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
+import { isRegistered, planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
 import {
   planReservations,
   type ReservationOutcome,
@@ -198,8 +198,10 @@ export class GuestRegistry {
     )
   }
 
-  /** Usually, the store already has the guests of all claims. One read is then enough, without a transaction. */
-  async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
+  /** Usually, the store already has the guests of all claims. Then no transaction is needed. */
+  async #claimBatch(hostId: string, batch: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
+    const claims = await this.#findUnregistered(hostId, batch)
+    if (claims.length === 0) return new Map()
     const found = await this.store.run('look up the owners of guests', (client) =>
       this.#planClaims(client, hostId, claims),
     )
@@ -223,6 +225,18 @@ export class GuestRegistry {
     })
   }
 
+  /**
+   * Finds the claims that differ from the reservations of their guests, or are above the counter of ids. All other names
+   * and ids need no check, because a reservation is written in one transaction with its name and id.
+   */
+  async #findUnregistered(hostId: string, claims: readonly GuestClaim[]): Promise<GuestClaim[]> {
+    const [reserved, counter] = await this.store.run('look up the owners of guests', (client) =>
+      Promise.all([this.#readReservations(client, claims), client.get(this.#keys.nextId)]),
+    )
+    const lastId = Number(counter ?? 0)
+    return claims.filter((claim, at) => claim.id > lastId || !isRegistered(hostId, claim, reserved[at]))
+  }
+
   /** Plans claims in a transaction. If a guest is renamed, watches the reservations and plans again. */
   async #planWatched(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
     const plan = await this.#planClaims(client, hostId, claims)
@@ -243,26 +257,30 @@ export class GuestRegistry {
 
   async #readHeld(client: StoreClient, claims: readonly GuestClaim[]): Promise<StoredClaims> {
     const [guests, ids, owners] = await Promise.all([
-      client.hmGet(
-        this.#keys.guests,
-        claims.map(({ uuid }) => uuid),
-      ),
+      this.#readReservations(client, claims),
       client.hmGet(
         this.#keys.ids,
         claims.map(({ id }) => String(id)),
       ),
       client.mGet(claims.map(({ name }) => this.#keys.name(name))),
     ])
-    const held = guests.map(parseReservation).filter((reservation) => reservation !== undefined)
     const unknown = claims.filter((_, index) => !guests[index])
     return {
       former: await this.#readFormer(client, unknown),
-      byUuid: new Map(held.map((reservation) => [reservation.uuid, reservation])),
+      byUuid: new Map(guests.flatMap((reservation) => (reservation ? [[reservation.uuid, reservation]] : []))),
       byId: new Map(claims.flatMap(({ id }, index) => (ids[index] ? [[id, ids[index]]] : []))),
       byName: new Map(
         claims.flatMap(({ name }, index) => (owners[index] ? [[name.toLowerCase(), owners[index]]] : [])),
       ),
     }
+  }
+
+  async #readReservations(client: StoreClient, claims: readonly GuestClaim[]) {
+    const texts = await client.hmGet(
+      this.#keys.guests,
+      claims.map(({ uuid }) => uuid),
+    )
+    return texts.map(parseReservation)
   }
 
   async #readFormer(client: StoreClient, claims: readonly GuestClaim[]): Promise<Map<string, number>> {

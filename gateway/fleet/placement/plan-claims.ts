@@ -81,6 +81,11 @@ export interface Refusal {
   readonly ownerGeneration?: number
 }
 
+/** True if the guest has exactly this reservation, so that nothing must be written or refused. */
+export function isRegistered(hostId: string, { id, name }: GuestClaim, known: Reservation | undefined): boolean {
+  return known?.hostId === hostId && known.id === id && known.name === name
+}
+
 /** Decides whether guests belong to this host. Guests that the store does not know belong to the reporting host. */
 export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
