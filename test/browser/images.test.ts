@@ -4,6 +4,7 @@ import type { Locator, Page } from 'playwright-core'
 import { BerthError } from '../../shared/errors.js'
 import { eventually } from '../support/wait.js'
 import { ImageServer } from '../support/guests/image-server.js'
+import { coveredByNotices } from './page-checks.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 
 const id = 'alpine-3.22'
@@ -64,6 +65,20 @@ describe('images in the panel after a failed download', function () {
     await lab.picture(page, 'image-failed-phone')
     await lab.show(page, '/tasks')
     await page.getByRole('row').filter({ hasText: id }).first().getByText('下载失败。').waitFor()
+
+    await lab.show(page, '/containers/new')
+    await page.locator('[data-sonner-toast]').waitFor()
+    for (const to of [0, 400]) {
+      await page.evaluate(`scrollTo(0, ${to})`)
+      expect(await coveredByNotices(page), `controls below the notice, scrolled by ${to}`).to.deep.equal([])
+      await lab.picture(page, `notice-phone-${to}`)
+    }
+    await page.locator('.top .only-phone').click()
+    await page.locator('.side.open').waitFor()
+    expect(await coveredByNotices(page), 'in the navigation').to.deep.equal([])
+    await page.keyboard.press('Escape')
+    await page.locator('[data-sonner-toast]').waitFor({ state: 'detached' })
+    expect(await page.evaluate('getComputedStyle(document.body).paddingTop'), 'room after the notice').to.equal('0px')
     await page.context().close()
   })
 

@@ -67,6 +67,25 @@ export function latinSentences(text: string): string[] {
     )
 }
 
+/** Returns the controls that notices cover. Controls that are scrolled below the header are not visible anyway. */
+export async function coveredByNotices(page: Page): Promise<string[]> {
+  await settled(page)
+  return page.evaluate<string[]>(`(() => {
+    const boxOf = (one) => one.getBoundingClientRect()
+    const notices = [...document.querySelectorAll('[data-sonner-toast]')].map(boxOf)
+    const header = document.querySelector('.top')
+    const isShown = (one, { width, bottom, top }) =>
+      width > 0 && bottom > 0 && top < innerHeight && (!one.closest('main') || top >= boxOf(header).bottom)
+    return [...document.querySelectorAll('button, a, input, select')]
+      .filter((one) => !one.closest('[data-sonner-toast], .veil') && isShown(one, boxOf(one)) && one.checkVisibility({ visibilityProperty: true }))
+      .filter((one) => notices.some(({ top, bottom, left, right }) => {
+        const box = boxOf(one)
+        return box.top < bottom && box.bottom > top && box.left < right && box.right > left
+      }))
+      .map((one) => one.outerHTML.slice(0, 120))
+  })()`)
+}
+
 /** True if the page scrolls sideways. */
 export async function tooWide(page: Page): Promise<boolean> {
   return page.evaluate<boolean>('document.documentElement.scrollWidth > document.documentElement.clientWidth')
