@@ -104,6 +104,27 @@ describe('the forms of the panel', function () {
       )
     })
 
+  it('keep selected scopes of an API key that the search does not show', async () => {
+    await lab.show(page, '/api')
+    await page.getByRole('button', { name: 'Create API key', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('#key-rights').selectOption({ label: 'Selected scopes' })
+    await dialog.locator('#key-name').fill('searched')
+    await dialog.getByLabel('task:read', { exact: true }).uncheck()
+    const find = dialog.getByLabel('Find a scope', { exact: true })
+    await find.fill('backup:sch')
+    await dialog.getByLabel('backup:schedule', { exact: true }).check()
+    await find.fill('container:power')
+    expect(await dialog.getByLabel('container:power', { exact: true }).isDisabled(), 'part of container:*').to.equal(
+      true,
+    )
+    await lab.picture(page, 'key-scopes-wide')
+    const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/api-keys'))
+    await dialog.getByRole('button', { name: 'Create API key', exact: true }).click()
+    expect((await sent).postDataJSON()).to.deep.include({ scopes: ['container:*', 'backup:schedule'] })
+    await page.keyboard.press('Escape')
+  })
+
   it('create a backup target with a generated password, and check the target immediately', async () => {
     await lab.show(page, '/backups')
     await page.getByRole('button', { name: 'Add a target', exact: true }).click()

@@ -126,10 +126,10 @@ export const forms: readonly Form[] = [
     values: {
       'key-name': 'billing',
       'key-rights': 'some',
-      'key-scopes': 'container:read',
       'key-ips': '192.0.2.0/24',
       'key-expiry': '2031-01-01T00:00',
     },
+    ticks: ['backup:read'],
     without: {
       container_uuids: 'is for integrations, which use the API',
       disabled: 'has a button of its own',

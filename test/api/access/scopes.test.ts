@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { coversScope, scopeCatalogue } from '../../../gateway/access/scopes.js'
 import { isForSessions, type Route } from '../../../gateway/http/route.js'
+import { findScopes } from '../../../panel/src/pages/keys/scopes.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /*
@@ -22,6 +23,10 @@ describe('the scope of every route', function () {
       if (!['/language', '/version', '/caller', '/cli-logins/end', '/batch-action'].includes(route.path))
         // `/batch-action` has no scope of its own, because it requires the scope of its action.
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
+  })
+
+  it('is offered by the panel for API keys', () => {
+    expect(findScopes('').flatMap(({ scopes }) => scopes)).to.deep.equal(scopeCatalogue)
   })
 
   it('is required, so that the answer without a key is 401 under both path prefixes', async () => {
