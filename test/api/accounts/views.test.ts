@@ -31,7 +31,8 @@ describe('the view of a sub-user', () => {
     await browser.readCsrf()
     return { username, browser, own, subUser }
   }
-  const whoIs = async (browser: Browser) => (await browser.request('GET', '/session')).body.data
+  const whoIs = async (browser: Browser): Promise<object> =>
+    (await browser.request('GET', '/session')).body.data as object
   const loggedIn = async ({ username, password: given }: MadeSubUser) => {
     const browser = new Browser(gateway)
     expect((await browser.login(username, given)).status).to.equal(200)
@@ -42,7 +43,7 @@ describe('the view of a sub-user', () => {
     const { username, browser, own, subUser } = await begin()
     expect(await whoIs(browser)).to.include({ username: subUser.username, kind: 'sub_user', viewed_by: username })
     const { body } = await browser.request('GET', '/containers')
-    expect(body.data.map(({ name }: { name: string }) => name)).to.deep.equal(['shown'])
+    expect((body.data as { name: string }[]).map(({ name }) => name)).to.deep.equal(['shown'])
     expect(await browser.answerTo('GET', '/admins')).to.deep.equal([403, 'insufficient_scope'])
     const viewToken = browser.token
     expect((await browser.request('POST', '/session/return')).body.data).to.deep.equal({ username })
