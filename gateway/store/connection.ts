@@ -1,4 +1,4 @@
-import { createClient } from '@redis/client'
+import { createClient } from 'redis'
 import { BerthError } from '../../shared/errors.js'
 import type { AccessOptions, RedisAddress } from './redis-access.js'
 

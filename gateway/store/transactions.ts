@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { WatchError } from '@redis/client'
+import { WatchError } from 'redis'
 import { Mutex } from '../../shared/async/mutex.js'
 import { storeUnavailable, toStoreError, type StoreClient } from './connection.js'
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createClient } from '@redis/client'
+import { createClient } from 'redis'
 import { createAccess, noLimits } from '../../gateway/callers.js'
 import { createAdminKey } from '../../gateway/access/bootstrap.js'
 import { Store } from '../../gateway/store/store.js'

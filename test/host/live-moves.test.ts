@@ -216,6 +216,7 @@ describe('a gateway that moves running virtual machines', function () {
       }
       pair.gateway.start()
       await pair.gateway.ready()
+      await pair.untilOnline() // the gateway knows a task only while the host of the task is connected
       expect((await pair.ended(reply))['status']).to.equal('done')
       await expectContinued(to, count)
     })

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { createClient } from '@redis/client'
+import { createClient } from 'redis'
 import { BerthError } from '../../shared/errors.js'
 import { trustMs } from '../../gateway/store/plan-visibility.js'
 import { Store } from '../../gateway/store/store.js'

@@ -5,7 +5,14 @@ import type { Store, StoreClient } from '../../store/store.js'
 import { GuestKeys, parseReservation } from './guest-keys.js'
 import { ReservedNames } from './reserved-names.js'
 import { GuestReleases } from './guest-releases.js'
-import { isRegistered, planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
+import {
+  isRegistered,
+  planClaims,
+  type GuestClaim,
+  type Refusal,
+  type StoredClaims,
+  type Reservation,
+} from './plan-claims.js'
 import {
   planReservations,
   type ReservationOutcome,

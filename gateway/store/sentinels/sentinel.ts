@@ -1,4 +1,4 @@
-import { createClient } from '@redis/client'
+import { createClient } from 'redis'
 import { SingleFlight } from '../../../shared/async/single-flight.js'
 import { readAccess, type AccessOptions, type RedisAccess, type RedisAddress } from '../redis-access.js'
 import { withTimeout } from '../connection.js'
