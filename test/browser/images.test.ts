@@ -9,6 +9,22 @@ import { PanelLab, type OpenOptions } from './panel-lab.js'
 
 const id = 'alpine-3.22'
 
+/** Answers the next read only when another read has begun, and the other read only afterwards, as on a slow line. */
+async function delayRead(page: Page, url: string): Promise<void> {
+  let [begin, answered]: [() => void, () => void] = [() => undefined, () => undefined]
+  const hasBegun = new Promise<void>((resolve) => (begin = resolve))
+  const isAnswered = new Promise<void>((resolve) => (answered = resolve))
+  let count = 0
+  await page.route(url, async (route) => {
+    if (++count > 2) return route.continue()
+    if (count === 2) begin()
+    if (count === 1) await hasBegun
+    else await isAnswered
+    await route.fulfill({ response: await route.fetch() })
+    answered()
+  })
+}
+
 /** A test server aborts real downloads. */
 describe('images in the panel after a failed download', function () {
   let lab: PanelLab
@@ -135,6 +151,7 @@ describe('images in the panel after a failed download', function () {
     expect(await page.locator('#name').inputValue(), 'after a failed download').to.equal('downloaded-first')
 
     server.manners = { stallAfter: 1000 }
+    await delayRead(page, '**/api/v1/images?all_hosts=true')
     await create.click()
     await page.getByText(/^Downloading .*: \d+ %$/).waitFor()
     await lab.picture(page, 'create-download-wide')

@@ -227,6 +227,26 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
+  /** Lets an administrator see the panel as a customer in each round, and return. */
+  async function* views(): AsyncGenerator<void> {
+    const administrator = { username: 'viewing', password: await lab.makeAdmin('viewing') }
+    const { id, username } = await makeCustomer('viewed')
+    for (;;) {
+      const browser = lab.someone()
+      await lab.insist(() => browser.request('POST', '/login', { body: administrator }))
+      await lab.readCsrf(browser)
+      const viewed = await lab.attempt(() => browser.request('POST', `/sub-users/${id}/view`))
+      const shown = viewed ? [username] : [username, administrator.username]
+      expect(shown, 'the shown account').to.include(await nameOf(browser))
+      if (viewed) expect((await lab.insist(() => browser.request('POST', '/session/return'))).status).to.equal(200)
+      expect(await nameOf(browser), 'after the return').to.equal(administrator.username)
+      yield
+    }
+  }
+
+  const nameOf = async (browser: Browser): Promise<string> =>
+    String((await lab.insist(() => browser.request('GET', '/session'))).body.data.username)
+
   /** Requests a security check in each round. The check changes no stored data. */
   async function* checks(): AsyncGenerator<void> {
     for (;;) {
@@ -238,7 +258,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
 
   it('keep all acknowledged changes, and the audit log lists exactly these changes', async () => {
     await lab.run([
-      ...([administrators, sessions, sshKeys, passkeys, timeZones, customers, checks] satisfies Lane[]),
+      ...([administrators, sessions, sshKeys, passkeys, timeZones, customers, views, checks] satisfies Lane[]),
       lab.setting({
         action: 'login_settings.update',
         path: '/login-settings',

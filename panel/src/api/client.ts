@@ -7,8 +7,11 @@ import type { paths } from '../../../client/schema.gen.ts'
 export interface CallerHooks {
   /** Returns the CSRF token for the header `X-Berth-CSRF`; empty before the login. */
   csrf(): string
-  /** Called when the session has ended. Resolves with true if the user has logged in again. */
-  loggedOut(): Promise<boolean>
+  /**
+   * Called when a request was refused because its session has ended. Resolves with true to repeat the request.
+   * @param isRepeated true if the refused request was a repetition
+   */
+  loggedOut(isRepeated: boolean): Promise<boolean>
   /** Called when a request requires the password or a code. Resolves with true if the user has entered a valid one. */
   confirm(): Promise<boolean>
 }
@@ -73,11 +76,11 @@ type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
  * and then repeats the request.
  * @throws {ApiFailure}
  */
-export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {
+export async function send<O extends Outcome>(request: () => Promise<O>, isRepeated = false): Promise<DataOf<O>> {
   const outcome = await reach(request)
   if (outcome.response.ok || outcome.response.status === 304) return outcome.data as DataOf<O>
   const failure = failureOf(outcome.response, outcome.error)
-  if (await mendable(failure)) return send(request)
+  if (await mendable(failure, isRepeated)) return send(request, true)
   throw failure
 }
 
@@ -113,8 +116,8 @@ async function reach<O>(request: () => Promise<O>): Promise<O> {
   }
 }
 
-function mendable({ code }: ApiFailure): Promise<boolean> {
-  if (code === 'unauthorized') return hooks.loggedOut()
+function mendable({ code }: ApiFailure, isRepeated: boolean): Promise<boolean> {
+  if (code === 'unauthorized') return hooks.loggedOut(isRepeated)
   if (code === 'confirmation_required') return hooks.confirm()
   return Promise.resolve(false)
 }

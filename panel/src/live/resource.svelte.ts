@@ -10,7 +10,7 @@ import { live, type Topic } from './live.svelte.ts'
 export class Resource<T> {
   data = $state.raw<T | undefined>()
   failure = $state.raw<ApiFailure | undefined>()
-  #turn = 0
+  #latest: Promise<void> | undefined
 
   constructor(
     topics: readonly Topic[],
@@ -26,15 +26,20 @@ export class Resource<T> {
     )
   }
 
-  refetch = async (): Promise<void> => {
-    const turn = ++this.#turn
-    try {
-      const data = await this.read()
-      if (turn !== this.#turn) return
-      this.data = data
-      this.failure = undefined
-    } catch (thrown) {
-      if (turn === this.#turn) this.failure = asFailure(thrown)
-    }
+  /** Reads the data again. If another read begins meanwhile, this resolves when the later one has ended. */
+  refetch = (): Promise<void> => {
+    const read: Promise<void> = this.read().then(
+      (data): Promise<void> | undefined => this.#settle(read, data, undefined),
+      (thrown: unknown): Promise<void> | undefined => this.#settle(read, this.data, asFailure(thrown)),
+    )
+    this.#latest = read
+    return read
+  }
+
+  #settle(read: Promise<void>, data: T | undefined, failure: ApiFailure | undefined): Promise<void> | undefined {
+    if (read !== this.#latest) return this.#latest
+    this.data = data
+    this.failure = failure
+    return undefined
   }
 }

@@ -26,7 +26,7 @@ class CurrentSession {
   async load(): Promise<void> {
     setCallerHooks({
       csrf: () => this.data?.csrf ?? '',
-      loggedOut: () => this.#whenLoggedIn(),
+      loggedOut: (isRepeated) => this.#whenLoggedIn(isRepeated),
       confirm: () => this.#whenProven(),
     })
     try {
@@ -100,9 +100,9 @@ class CurrentSession {
     return this.data?.kind === 'admin'
   }
 
-  async #whenLoggedIn(): Promise<boolean> {
+  async #whenLoggedIn(isRepeated: boolean): Promise<boolean> {
     if (this.data === undefined) return false
-    if (!this.hasEnded && (await isReplaced())) return true
+    if (!isRepeated && (await isReplaced())) return true
     this.hasEnded = true
     this.#login ??= pending()
     return this.#login.answered

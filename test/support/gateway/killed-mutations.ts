@@ -46,6 +46,8 @@ export const killedMutations = {
     'DELETE /account/ssh-keys/{id}',
     'POST /sub-user/login',
     'DELETE /sub-users/{id}',
+    'POST /sub-users/{id}/view',
+    'POST /session/return',
     'PUT /login-settings',
     'PUT /account/time-zone',
     'POST /language',
