@@ -10,7 +10,8 @@ import { live, type Topic } from './live.svelte.ts'
 export class Resource<T> {
   data = $state.raw<T | undefined>()
   failure = $state.raw<ApiFailure | undefined>()
-  #latest: Promise<void> | undefined
+  #turn = 0
+  #latest = Promise.resolve()
 
   constructor(
     topics: readonly Topic[],
@@ -27,19 +28,17 @@ export class Resource<T> {
   }
 
   /** Reads the data again. If another read begins meanwhile, this resolves when the later one has ended. */
-  refetch = (): Promise<void> => {
-    const read: Promise<void> = this.read().then(
-      (data): Promise<void> | undefined => this.#settle(read, data, undefined),
-      (thrown: unknown): Promise<void> | undefined => this.#settle(read, this.data, asFailure(thrown)),
-    )
-    this.#latest = read
-    return read
-  }
+  refetch = (): Promise<void> => (this.#latest = this.#readOnce(++this.#turn))
 
-  #settle(read: Promise<void>, data: T | undefined, failure: ApiFailure | undefined): Promise<void> | undefined {
-    if (read !== this.#latest) return this.#latest
-    this.data = data
-    this.failure = failure
-    return undefined
+  async #readOnce(turn: number): Promise<void> {
+    try {
+      const data = await this.read()
+      if (turn !== this.#turn) return await this.#latest
+      this.data = data
+      this.failure = undefined
+    } catch (thrown) {
+      if (turn !== this.#turn) return this.#latest
+      this.failure = asFailure(thrown)
+    }
   }
 }
