@@ -23,6 +23,7 @@
  * - `import-archive`: containers can be created from archives that a gateway sends.
  * - `standby`: the host can send increments of containers to other hosts, and can store such copies as warm standbys.
  * - `keep-copy`: the host can keep the disk of a guest that it has handed over, if the guest was restored elsewhere.
+ * - `move-history`: ended tasks, alerts and usage history move with a guest.
  */
 export const agentFeatures = [
   'upgrade',
@@ -46,5 +47,6 @@ export const agentFeatures = [
   'import-archive',
   'standby',
   'keep-copy',
+  'move-history',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

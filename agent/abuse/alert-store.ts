@@ -9,6 +9,10 @@ export interface AlertRecord extends AlertState {
   readonly revision: number
 }
 
+interface Sampled {
+  readonly samples: readonly RecordedFlow[]
+}
+
 interface Row {
   id: string
   guest_uuid: string
@@ -73,6 +77,23 @@ export class AlertStore {
     return known
   }
 
+  /** Returns the guest's alerts that changed after a revision, newest first, with their samples. */
+  listOf(guestUuid: string, sinceRevision: number, limit: number): (AlertRecord & Sampled)[] {
+    const rows = this.#ofGuest.all(guestUuid, limit).filter(({ revision }) => revision > sinceRevision)
+    return rows.map((row) => ({ ...recordOf(row), samples: JSON.parse(row.samples) as RecordedFlow[] }))
+  }
+
+  /** Adds an alert of a guest that has arrived. An alert of another guest with the same id stays. */
+  adopt(id: string, alert: AlertState, samples: readonly RecordedFlow[]): void {
+    const known = this.find(id)
+    if (known === undefined || known.guestUuid === alert.guestUuid) this.put(id, { ...alert, moved: true }, samples)
+  }
+
+  /** Deletes all alerts of a guest, because they moved with it to another host. */
+  removeOf(guestUuid: string): void {
+    this.#delete(this.#ofGuest.all(guestUuid, -1).map(({ id }) => id))
+  }
+
   /** Deletes alerts that are older than `beforeMs`. If more than `keep` are left, deletes the oldest ones, too. */
   prune(beforeMs: number, keep: number): void {
     const { db } = this.#changes
@@ -83,11 +104,15 @@ export class AlertStore {
       )
       .pluck()
       .all(beforeMs, keep)
+    this.#delete(ids)
+  }
+
+  #delete(ids: readonly string[]): void {
     if (ids.length === 0) return
     this.#changes.transaction(() => {
       for (const id of ids) {
         this.#changes.record('alert', id, true)
-        db.prepare('DELETE FROM alerts WHERE id = ?').run(id)
+        this.#changes.db.prepare('DELETE FROM alerts WHERE id = ?').run(id)
       }
     })
   }

@@ -22,6 +22,8 @@ export interface AlertState {
   readonly criticalAtMs: number
   /** Behaviour that counts as critical if it continues. Undefined in alerts of older versions. */
   readonly suspicion?: Suspicion
+  /** True if the alert came from a former host of the guest, and has not changed since. */
+  readonly moved?: boolean
 }
 
 /** Start and end, in ms since 1970, of behaviour that looked critical. It is critical once it has lasted `goesOnMs`. */

@@ -52,6 +52,7 @@ export class AbuseShutdown {
       isStoppable: (alert: AlertState) => this.#isStoppable(alert),
     }
     for (const alert of alerts.open(nowMs)) {
+      if (this.#isMoving(alert)) continue // the alert moves as it is, and the host that owns the guest then decides
       const step = planShutdown(alert, view)
       if (step === 'begin') this.#mark(alert, 'stop_pending', nowMs + security.grace_seconds * 1000)
       else if (step === 'cancel') this.#mark(alert, 'canceled', nowMs)
@@ -90,12 +91,21 @@ export class AbuseShutdown {
     }
   }
 
-  #mark({ id, revision: _revision, ...alert }: AlertRecord, action: AlertAction, stopAtMs: number): void {
+  #mark(
+    { id, revision: _revision, moved: _moved, ...alert }: AlertRecord,
+    action: AlertAction,
+    stopAtMs: number,
+  ): void {
     this.parts.alerts.put(id, { ...alert, action, stopAtMs })
   }
 
   #isSuspended({ guestUuid }: AlertState): boolean {
     return this.parts.context.store.find(guestUuid)?.policy.abuse !== undefined
+  }
+
+  #isMoving({ guestUuid }: AlertState): boolean {
+    const role = this.parts.context.store.find(guestUuid)?.ownership.role
+    return role === 'leaving' || role === 'handed_over'
   }
 
   #isStoppable({ guestUuid }: AlertState): boolean {

@@ -157,6 +157,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await context.backups.sweep()
   await domain.exports.sweep()
   await domain.standbys.copies.sweep()
+  domain.changes.transaction(() => context.history.prune())
   await domain.standbys.sender.sweep()
   await thawGuests(context)
   await adoptProcessors(context)

@@ -2,6 +2,7 @@ import type { GuestRecord } from '../guests/record/record.js'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { AlertStore } from '../abuse/alert-store.js'
 import { AbuseWatch } from '../abuse/abuse-watch.js'
 import { TargetVault } from '../backups/vault.js'
 import type { AgentConfig } from '../config.js'
@@ -25,6 +26,7 @@ import { ScheduledRuns } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/record/guest-store.js'
 import { StandbyCopies } from '../guests/standby/standby-copies.js'
 import { StandbySender } from '../guests/standby/standby-sender.js'
+import { SeriesFiles } from '../history/series-files.js'
 import { noteAssigned } from '../guests/steps.js'
 import { readBootId } from '../host/process/proc.js'
 import type { SteadyClock } from '../../shared/steady-clock.js'
@@ -40,6 +42,8 @@ import { Imports } from '../imports/imports.js'
 import { GuestSampler } from '../metrics/guest-sampler.js'
 import { Routing } from '../network/addresses/routing.js'
 import type { Network } from '../network/contract.js'
+import { MovedHistory } from '../moved-history/moved-history.js'
+import { OperationStore } from '../operations/operation-store.js'
 import { Orders, type OperationKinds } from '../operations/orders.js'
 import { OperationEngine } from '../operations/engine.js'
 import type { OperationDefinition, StepObserver } from '../operations/types.js'
@@ -70,6 +74,7 @@ export interface Domain {
   readonly imageAdmin: ImageAdmin
   readonly reconciler: Reconciler
   readonly sampler: GuestSampler
+  readonly series: SeriesFiles
   /** The services that take scheduled snapshots and scheduled backups. */
   readonly snapshots: ScheduledRuns
   readonly backups: ScheduledRuns
@@ -123,6 +128,15 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
   closers.add(() => network.close())
   const startGate = openStartGate(db, bootId, config.owner_check_seconds)
   if (startGate.leftMs === Infinity) log.warn(waitsForGateway)
+  const series = new SeriesFiles(join(config.state_dir, 'history'))
+  const history = new MovedHistory({
+    store,
+    operations: new OperationStore(changes),
+    alerts: new AlertStore(changes),
+    series,
+    now: clock.now,
+    log,
+  })
   const ports = new HostPorts({ store, config: config.network, facts: host.facts })
   const imports = new Imports({
     store: new ImportStore(changes),
@@ -144,6 +158,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     key,
     network,
     startGate,
+    history,
   })
   const capacity = {
     cpuCores: host.cpuCores,
@@ -257,6 +272,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     kinds,
     reconciler,
     sampler,
+    series,
     snapshots,
     backups,
     startGate,
@@ -292,6 +308,7 @@ interface ContextParts {
   key: Buffer
   network: Network
   startGate: StartGate
+  history: MovedHistory
 }
 
 function createContext(parts: ContextParts): BackupContext {
@@ -328,5 +345,6 @@ function createContext(parts: ContextParts): BackupContext {
     targets: new TargetVault(key),
     now: parts.clock.now,
     startGate: parts.startGate,
+    history: parts.history,
   }
 }

@@ -1,9 +1,7 @@
-import { join } from 'node:path'
 import type { AgentConfig } from '../config.js'
 import { readHostCounters } from '../host/net/host-counters.js'
 import { readBootId } from '../host/process/proc.js'
 import { UsageHistory, type HistorySample } from '../history/history.js'
-import { SeriesFiles } from '../history/series-files.js'
 import type { GuestSampler } from '../metrics/guest-sampler.js'
 import type { MetricsFeed } from '../metrics/feed.js'
 import type { Domain } from './domain.js'
@@ -13,7 +11,7 @@ const mib = 1024 * 1024
 
 export interface HistorySources {
   readonly host: Pick<Host, 'cpuCores'>
-  readonly domain: Pick<Domain, 'context' | 'sampler'>
+  readonly domain: Pick<Domain, 'context' | 'sampler' | 'series'>
   readonly config: AgentConfig
   readonly feed: MetricsFeed
 }
@@ -22,7 +20,7 @@ export interface HistorySources {
 export function openHistory({ host, domain, config, feed }: HistorySources): UsageHistory {
   const { store, now, log } = domain.context
   return new UsageHistory({
-    files: new SeriesFiles(join(config.state_dir, 'history')),
+    files: domain.series,
     sampleGuest: (uuid) => sampleGuest(domain.sampler, uuid),
     sampleHost: () => sampleHost(feed, now()),
     hostProcessors: host.cpuCores,

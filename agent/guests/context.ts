@@ -9,6 +9,7 @@ import type { StepContext } from '../operations/types.js'
 import type { ImageType } from '../images/catalog.js'
 import type { DiskTransfers } from '../storage/disk-transfers.js'
 import type { Volumes } from '../storage/volumes.js'
+import type { GuestHistory } from './moves/guest-history.js'
 import type { StartGate } from './ownership/start-gate.js'
 import type { LoginVault } from './login-vault.js'
 import type { GuestMachines } from './machines.js'
@@ -117,6 +118,7 @@ export interface GuestContext {
   readonly machines: GuestMachines
   readonly log: Logger
   readonly logins: LoginVault
+  readonly history: GuestHistory
   readonly now: () => number
   /** Delays the start of guests after a boot of the host. Absent: guests may start at any time. */
   readonly startGate?: StartGate

@@ -188,7 +188,10 @@ export function removeStep(context: GuestContext): GuestStep {
     run: ifPresent(context.store, async (record) => {
       await context.machines.driverOf(record).kill(context.machines.of(record))
       await removeFromHost(context, record)
-      context.store.changes.transaction(() => new CopyJournal(context.store.changes.db).forget(record.uuid))
+      context.store.changes.transaction(() => {
+        new CopyJournal(context.store.changes.db).forget(record.uuid)
+        context.history.prune()
+      })
     }),
   }
 }

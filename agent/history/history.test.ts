@@ -27,7 +27,9 @@ class Lab {
 
   open(writeEveryMs = 5 * minuteMs): UsageHistory {
     const records = () =>
-      [...this.guests].map((uuid) => ({ uuid, spec: { limits: { vcpuMilli: 1000 } } }) as GuestRecord)
+      [...this.guests].map(
+        (uuid) => ({ uuid, spec: { limits: { vcpuMilli: 1000 } }, ownership: { role: 'owner' } }) as GuestRecord,
+      )
     const changes = { onChange: (listener: Listener) => ((this.#listener = listener), () => undefined) }
     const store = {
       changes,

@@ -52,7 +52,6 @@ const seriesInTurn = 5
  */
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
-  readonly #pending = new Map<string, Point[]>()
   /** For each series: number of the hour (since 1970) up to which hours and days were computed. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
@@ -126,9 +125,8 @@ export class UsageHistory {
   }
 
   #read(key: string, range: Range): History {
-    const series = this.parts.files.read(key)
+    const series = this.parts.files.readLatest(key)
     const nowMs = this.parts.now()
-    applyWrites(series, planWrites(tiers.day, this.#pending.get(key) ?? []))
     completeSeries(series, nowMs)
     return planHistory(series, range, nowMs)
   }
@@ -141,8 +139,10 @@ export class UsageHistory {
     if (index === this.#recorded) return
     this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)
-    for (const [count, { uuid, spec }] of store.list().entries()) {
-      if (store.find(uuid)) this.#gather(uuid, index, sampleGuest(uuid), spec.limits.vcpuMilli / 1000)
+    for (const [count, { uuid, spec, ownership }] of store.list().entries()) {
+      // The host that sends an arriving guest records its usage.
+      if (store.find(uuid) && ownership.role !== 'arriving')
+        this.#gather(uuid, index, sampleGuest(uuid), spec.limits.vcpuMilli / 1000)
       if (count % 100 === 99) await nextTurn()
     }
     if (nowMs - this.#writtenAtMs >= writeEveryMs) await this.#write(nowMs)
@@ -152,22 +152,22 @@ export class UsageHistory {
     const { reading, diskBytes } = sampled
     const figures = planFigures(this.#note(key, sampled), reading, { processors, diskBytes })
     if (!isKnown(figures)) return
-    const points = this.#pending.get(key) ?? []
+    const points = this.parts.files.pending.get(key) ?? []
     if (points.length > 0 && points.at(-1)!.index >= index) return // the clock was set back
     points.push({ index, figures })
     if (points.length > mostPending) points.shift()
-    this.#pending.set(key, points)
+    this.parts.files.pending.set(key, points)
   }
 
   async #write(nowMs: number): Promise<void> {
     this.#writtenAtMs = nowMs
     const failures: unknown[] = []
-    for (const [count, [key, points]] of [...this.#pending].entries()) {
+    for (const [count, [key, points]] of [...this.parts.files.pending].entries()) {
       if (count % seriesInTurn === 0) await nextTurn()
       if (key !== hostSeries && !this.parts.store.find(key)) continue // the guest has been deleted
       try {
         this.#writeSeries(key, points, nowMs)
-        this.#pending.delete(key)
+        this.parts.files.pending.delete(key)
       } catch (err) {
         failures.push(err) // the disk can be full: these minutes are written with the next ones
       }
@@ -200,7 +200,7 @@ export class UsageHistory {
   }
 
   #forget(key: string): void {
-    for (const memory of [this.#before, this.#pending, this.#rolled]) memory.delete(key)
+    for (const memory of [this.#before, this.parts.files.pending, this.#rolled]) memory.delete(key)
     this.parts.files.remove(key)
   }
 }

@@ -22,7 +22,7 @@ export interface Tier {
   readonly offset: number
 }
 
-const recordBytes = 32
+export const recordBytes = 32
 const sizes = { day: 1440, month: 744, year: 366 } as const
 
 export type Range = keyof typeof sizes
@@ -165,6 +165,14 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
     steps.push(figures ?? unknown)
   }
   return { startMs: first * tier.stepSeconds * 1000, stepSeconds: tier.stepSeconds, steps }
+}
+
+/** Adds the hours and days that have ended, as far as the file still has their minutes or hours. */
+export function rollUpEnded(series: Buffer, nowMs: number): void {
+  for (const range of coarse) {
+    const points = planRollUp(series, range, { from: 0, end: indexAt(tiers[range], nowMs) })
+    applyWrites(series, planWrites(tiers[range], points))
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { closeSync, constants, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { seriesBytes, type SeriesWrite } from './plan-series.js'
+import { applyWrites, planWrites, seriesBytes, tiers, type Point, type SeriesWrite } from './plan-series.js'
 
 /*
  * This module reads and writes the series files of guests and the host. Calls are synchronous, because the page cache
@@ -11,6 +11,9 @@ import { seriesBytes, type SeriesWrite } from './plan-series.js'
 export const hostSeries = 'host'
 
 export class SeriesFiles {
+  /** Recorded minutes that are not written yet, by key. */
+  readonly pending = new Map<string, Point[]>()
+
   constructor(private readonly directory: string) {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
   }
@@ -20,6 +23,13 @@ export class SeriesFiles {
     const series = Buffer.alloc(seriesBytes)
     const found = this.#find(key)
     if (found) found.copy(series, 0, 0, seriesBytes)
+    return series
+  }
+
+  /** Like `read`, but with the minutes that are not written yet. */
+  readLatest(key: string): Buffer {
+    const series = this.read(key)
+    applyWrites(series, planWrites(tiers.day, this.pending.get(key) ?? []))
     return series
   }
 

@@ -27,6 +27,7 @@ interface OperationRow {
   finished_at_ms: number
   revision: number
   downtime_ms: number
+  moved: 0 | 1
 }
 
 type OpenRow = Pick<OperationRow, 'id' | 'action' | 'subject_kind' | 'subject_id' | 'status'>
@@ -285,5 +286,6 @@ function toRecord(row: OperationRow): OperationRecord {
     requestedBy: row.requested_by,
     revision: row.revision,
     downtimeMs: row.downtime_ms,
+    moved: row.moved === 1,
   }
 }

@@ -8,6 +8,8 @@ export interface SubmittedOperation {
   requestHash: string
 }
 
+type RemovedRecord = Omit<OperationRecord, 'downtimeMs' | 'moved'>
+
 /** Remembers removed operations. A caller that got no answer can repeat its request, which must then not run again. */
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>
@@ -33,8 +35,8 @@ export class RemovedOperations {
   find(id: string, nowMs: number): SubmittedOperation | undefined {
     const row = this.#find.get(id)
     if (row) this.#renew.run(nowMs, id)
-    // Records of operations that an older agent removed have no `downtimeMs`.
-    const record = row && { downtimeMs: 0, ...(JSON.parse(row.record) as Omit<OperationRecord, 'downtimeMs'>) }
+    // Records of operations that an older agent removed lack the newer fields.
+    const record = row && { downtimeMs: 0, moved: false, ...(JSON.parse(row.record) as RemovedRecord) }
     return record && { record, requestHash: row.request_hash }
   }
 

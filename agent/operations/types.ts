@@ -109,6 +109,8 @@ export interface OperationRecord {
   revision: number
   /** Time in ms for which a guest was paused during its live move. 0: no such move, or it has not ended. */
   downtimeMs: number
+  /** True if the operation ran on a former host of its guest. */
+  moved: boolean
 }
 
 /** A point in an operation's run. The phases `after-…` occur only if the step did not throw. */

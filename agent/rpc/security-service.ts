@@ -49,8 +49,13 @@ async function guestLogs(abuse: AbuseWatch, uuid: string): Promise<SecurityLog[]
   ]
 }
 
-export function encodeAlert({ criticalAtMs: _critical, suspicion: _suspicion, ...alert }: AlertRecord): Alert {
-  return alert
+export function encodeAlert({
+  criticalAtMs: _critical,
+  suspicion: _suspicion,
+  moved = false,
+  ...alert
+}: AlertRecord): Alert {
+  return { ...alert, moved }
 }
 
 type TimedFlow = { readonly atMs: number; readonly flow: OpenedFlow }

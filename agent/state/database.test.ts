@@ -110,7 +110,7 @@ describe('the journal database', () => {
     ])
     expect(store.findJournaled('o1')).to.deep.include({ input: { force: true }, step: 0 })
     expect(store.get('o1').subject).to.deep.equal(web)
-    const removed = { id: 'o0', action: 'stop', status: 'done', subject: web, downtimeMs: 0 }
+    const removed = { id: 'o0', action: 'stop', status: 'done', subject: web, downtimeMs: 0, moved: false }
     expect(store.findSubmitted('o0', 2)?.record).to.deep.equal(removed)
     store.changes.db.close()
   })

@@ -211,6 +211,16 @@ export const migrations: readonly string[] = [
      firewall TEXT NOT NULL,          -- empty, or see guests/snapshots/backup-settings.ts
      removing INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  `ALTER TABLE operations ADD COLUMN moved INTEGER NOT NULL DEFAULT 0; -- 1: it ran on a former host of the guest
+   CREATE TABLE received_history (
+     transfer_id TEXT NOT NULL,       -- id of the move or the standby
+     guest_uuid TEXT NOT NULL,        -- the guest is on another host
+     kind TEXT NOT NULL,              -- see moved-history/received-history.ts
+     key TEXT NOT NULL,
+     at_ms INTEGER NOT NULL,
+     value TEXT NOT NULL,
+     PRIMARY KEY (transfer_id, kind, key)
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 /**

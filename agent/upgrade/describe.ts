@@ -26,6 +26,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'import-archive',
     'standby',
     'keep-copy',
+    'move-history',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -18,6 +18,8 @@ export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
+  /** Operations that moved to this host with their guest, and that are still shown at another host, by id. */
+  readonly waitingOperations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   /** Imports that wait for a gateway, by id. */
   readonly imports = new Map<string, GuestImport>()

@@ -4,7 +4,8 @@ import { listedOperations } from '../../shared/operation-limits.js'
 import type { OperationView } from './contract.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { HostState } from './host-state.js'
-import { OperationTable } from './lists/operation-table.js'
+import { guestUuidOf } from './operation-subject.js'
+import { isEnded, OperationTable } from './lists/operation-table.js'
 import { parseOperation } from './parse-events.js'
 
 /** Adds reported operations to the fleet view, within a limit for each host. */
@@ -13,22 +14,45 @@ export class ReportedOperations {
   /** Condition that is notified, by operation id, when an operation changes. */
   readonly changed = new KeyedCondition()
 
+  /** By operation id: host that reports an operation too, which is shown at the former host of its guest. */
+  readonly #waiting = new Map<string, HostState>()
+
   constructor(private readonly changes: FleetChanges) {}
 
   set(host: HostState, raw: Operation): void {
     const view = this.check(host, raw)
     if (!view) return
-    const before = host.operations.get(view.operation.id)
-    host.operations.set(view.operation.id, view)
-    this.table.set(view.operation.id, view)
-    this.changed.notify(view.operation.id)
-    this.changes.tell(host, { kind: 'task', ...(before && { before }), after: view })
+    const { id, moved } = view.operation
+    if (this.#isElsewhere(host, id)) return this.#wait(host, view)
+    const before = host.operations.get(id)
+    this.#show(host, view)
+    // An operation that moved with its guest has ended long ago, so it is no news.
+    if (before || !moved) this.changes.tell(host, { kind: 'task', ...(before && { before }), after: view })
     if (host.operations.size > listedOperations) this.#dropOldest(host)
   }
 
   delete(host: HostState, id: string): void {
+    if (host.waitingOperations.delete(id)) return
     const before = this.#drop(host, id)
-    if (before) this.changes.tell(host, { kind: 'task', before })
+    if (before && !this.table.find(id)) this.changes.tell(host, { kind: 'task', before })
+  }
+
+  #show(host: HostState, view: OperationView): void {
+    const { id } = view.operation
+    host.operations.set(id, view)
+    this.table.set(id, view)
+    this.changed.notify(id)
+  }
+
+  #isElsewhere(host: HostState, id: string): boolean {
+    const other = this.table.find(id)
+    return other !== undefined && other.hostId !== host.record.id
+  }
+
+  /** The operation is shown at this host when the other host of its guest no longer reports it. */
+  #wait(host: HostState, view: OperationView): void {
+    host.waitingOperations.set(view.operation.id, view)
+    this.#waiting.set(view.operation.id, host)
   }
 
   /** Cuts long texts and lists of an operation. Returns `undefined` if the id is invalid or belongs to another host. */
@@ -36,7 +60,7 @@ export class ReportedOperations {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
     const other = this.table.find(operation.id)
-    if (other && other.hostId !== host.record.id)
+    if (other && other.hostId !== host.record.id && !isSamePast(other.operation, operation))
       return void (host.refused = `operation ${operation.id} belongs to host ${other.hostId}`)
     return { hostId: host.record.id, operation }
   }
@@ -46,7 +70,17 @@ export class ReportedOperations {
     if (!host.operations.delete(id)) return undefined
     this.table.delete(id)
     this.changed.notify(id)
+    this.#showWaiting(id)
     return before
+  }
+
+  #showWaiting(id: string): void {
+    const next = this.#waiting.get(id)
+    const view = next?.waitingOperations.get(id)
+    this.#waiting.delete(id)
+    if (!next || !view) return
+    next.waitingOperations.delete(id)
+    this.#show(next, view)
   }
 
   /**
@@ -58,6 +92,12 @@ export class ReportedOperations {
     const oldest = [...host.operations.values()].find((view) => subjectOf(view) === crowded)
     if (oldest) this.#drop(host, oldest.operation.id)
   }
+}
+
+/** True if both are the same ended operation, which moved with its guest from one host to another. */
+export function isSamePast(a: Operation, b: Operation): boolean {
+  const uuid = guestUuidOf(a)
+  return (a.moved || b.moved) && isEnded(a) && isEnded(b) && uuid !== '' && uuid === guestUuidOf(b)
 }
 
 function subjectOf({ operation: { subject } }: OperationView): string {

@@ -18,6 +18,7 @@ type RequiredFeature = Exclude<
   | 'confirm-owners'
   | 'create-settings'
   | 'keep-copy'
+  | 'move-history'
 >
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {

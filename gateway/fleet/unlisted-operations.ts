@@ -6,6 +6,7 @@ import { uuidPattern } from '../../shared/guest-rules.js'
 import type { OperationView } from './contract.js'
 import type { HostState } from './host-state.js'
 import type { HostWatcher } from './host-watcher.js'
+import { isSamePast } from './reported-operations.js'
 import type { FleetState } from './view.js'
 import type { WatchedHosts } from './watched-hosts.js'
 
@@ -41,9 +42,12 @@ export class UnlistedOperations {
   async #askAll(id: string): Promise<OperationView | undefined> {
     const answers = await Promise.all(this.parts.watched.connected().map((watcher) => this.#ask(watcher, id)))
     const found = answers.flatMap((answer) => answer ?? [])
-    if (found.length > 1) this.#refuseAll(found, id)
+    const [first, ...others] = found
+    // While a guest moves, both hosts have its ended operations for a short time.
+    const isOne = first !== undefined && others.every((other) => isSamePast(first.operation, other.operation))
+    if (first && !isOne) this.#refuseAll(found, id)
     // The operation can have appeared in the fleet view in the meantime.
-    return this.parts.view.findOperation(id) ?? (found.length === 1 ? found[0] : undefined)
+    return this.parts.view.findOperation(id) ?? (isOne ? first : undefined)
   }
 
   async #ask({ host, client }: HostWatcher, id: string): Promise<OperationView | undefined> {

@@ -13,6 +13,7 @@ import { planCommonSize, type GuestSize } from './host-totals.js'
 import { noAllocation, type Allocation } from '../../shared/allocation.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { OperationTable } from './lists/operation-table.js'
+import { ReportedAlerts } from './reported-alerts.js'
 import { ReportedGuests } from './reported-guests.js'
 import { ReportedOperations } from './reported-operations.js'
 import { WatchSnapshot } from './snapshot.js'
@@ -33,6 +34,7 @@ export class FleetState implements FleetView {
   readonly #reported: ReportedState = {
     guests: new ReportedGuests(this.#guests),
     operations: new ReportedOperations(this.changes),
+    alerts: new ReportedAlerts(this.changes),
     changes: this.changes,
   }
 
@@ -117,7 +119,7 @@ export class FleetState implements FleetView {
 
   alerts(hostId?: string): AlertView[] {
     const hosts = hostId === undefined ? [...this.#hosts.values()] : [this.#hosts.get(hostId)]
-    return hosts.flatMap((host) => [...(host?.alerts.values() ?? [])])
+    return hosts.flatMap((host) => (host ? this.#reported.alerts.listOf(host) : []))
   }
 
   get onlineHostIds(): string[] {

@@ -1,8 +1,8 @@
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { HostState } from './host-state.js'
 import type { FleetChanges } from './fleet-changes.js'
-import { keptAlerts } from '../../shared/abuse.js'
-import { parseAlert, parseDescription, parseImport, parseMetrics, parseTemplate } from './parse-events.js'
+import { parseDescription, parseImport, parseMetrics, parseTemplate } from './parse-events.js'
+import type { ReportedAlerts } from './reported-alerts.js'
 import type { ReportedGuests } from './reported-guests.js'
 import type { ReportedOperations } from './reported-operations.js'
 
@@ -17,6 +17,7 @@ export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $c
 export interface ReportedState {
   readonly guests: ReportedGuests
   readonly operations: ReportedOperations
+  readonly alerts: ReportedAlerts
   readonly changes: FleetChanges
 }
 
@@ -45,7 +46,7 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   },
   operation: {
     keyOf: ({ id }) => id,
-    keys: (host) => host.operations.keys(),
+    keys: (host) => [...host.operations.keys(), ...host.waitingOperations.keys()],
     set: (host, operation, fleet) => fleet.operations.set(host, operation),
     delete: (host, id, fleet) => fleet.operations.delete(host, id),
   },
@@ -75,20 +76,8 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   alert: {
     keyOf: ({ id }) => id,
     keys: (host) => host.alerts.keys(),
-    set: (host, raw, fleet) => {
-      const alert = parseAlert(raw)
-      if (!alert || (host.alerts.size >= keptAlerts && !host.alerts.has(alert.id)))
-        return void (host.refused = 'the agent reported alerts without valid id or too many')
-      const before = host.alerts.get(alert.id)
-      const after = { hostId: host.record.id, alert }
-      host.alerts.set(alert.id, after)
-      fleet.changes.tell(host, { kind: 'alert', ...(before && { before }), after })
-    },
-    delete: (host, id, fleet) => {
-      const before = host.alerts.get(id)
-      host.alerts.delete(id)
-      if (before) fleet.changes.tell(host, { kind: 'alert', before })
-    },
+    set: (host, alert, fleet) => fleet.alerts.set(host, alert),
+    delete: (host, id, fleet) => fleet.alerts.delete(host, id),
   },
 }
 

@@ -17,8 +17,16 @@ export function newsOf(change: FleetChange, hostId: string): News {
  * Deleted containers cannot be found, but the tasks that deleted them can be found.
  */
 export function missedNews(view: FleetView, hostId: string, since: number): News[] {
-  const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))
+  const own = [...entitiesOf(view, hostId)]
+    .filter((change) => !hasMoved(change))
+    .map((change) => newsOf(change, hostId))
   return own.filter(({ revision }) => revision > since).sort((a, b) => a.revision - b.revision)
+}
+
+/** True if the item moved with its guest from another host, which has reported it already. */
+function hasMoved(change: FleetChange): boolean {
+  if (change.kind === 'task') return change.after?.operation.moved ?? false
+  return change.kind === 'alert' && (change.after?.alert.moved ?? false)
 }
 
 /** Returns the highest revision of the host's guests, tasks and alerts in the fleet view. */

@@ -111,7 +111,10 @@ export class ArrivalReservations {
     // delete the arriving guest.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     await this.live.endArriving(uuid)
-    store.remove(uuid)
+    store.changes.transaction(() => {
+      store.remove(uuid)
+      context.history.prune()
+    })
     await removeVolumes(context, uuid)
   }
 }

@@ -6,7 +6,7 @@ import { sortStandbySnapshots } from '../record/standby-ids.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { connectTarget, type TransferTarget } from './connect-target.js'
 import { DiskSender } from './disk-sender.js'
-import { readIsWanted } from './leave.js'
+import { noteHistorySent, readIsWanted } from './leave.js'
 import type { MovedTraffic, MoveInput } from './move-input.js'
 import { makeManifest } from './manifest.js'
 import { findParent, needsRound, refuseSlow, type SentDisk } from './plan-copy-rounds.js'
@@ -38,9 +38,15 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
       if (!has.has(id)) await sendNext(sender, has, { id, older: [...standby, ...kept.slice(0, index)] })
     for (const sent: number[] = []; needsRound(sent); sent.push(newest.bytes))
       newest = await sendRound(context, step, sender, has)
+    await sendHistory(context, step, sender)
   })
   refuseSlow(newest)
   await checkTarget(context, step)
+}
+
+/** Sends the part of the guest's history that the target lacks. @returns false if the target is too old to store it */
+function sendHistory({ history }: BackupContext, { subject, operationId }: Move, sender: DiskSender): Promise<boolean> {
+  return sender.sendHistory((after) => history.collect(subject.id, after, operationId))
 }
 
 /** Sends the changes on a running guest's disk since the last round. @param has snapshots that the target has */
@@ -120,8 +126,10 @@ async function sendLast(parts: CopyParts, step: Move, { deadline, round, paused 
     await paused?.check()
     await sendStill(context, step, { sender, id })
     await paused?.check()
+    const hasHistory = await sendHistory(context, step, sender)
     const isWanted = readIsWanted(store, uuid)
     await sender.finish(id, makeManifest(context, store.get(uuid), { trafficCount, isWanted }), paused !== undefined)
+    if (hasHistory) noteHistorySent(store, uuid)
     await paused?.sendMemory()
     if (paused) await sender.confirm()
   })

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ExpectGuestRequest } from '../../../proto/gen/berth/agent/v1/move.js'
 import type { BerthError } from '../../../shared/errors.js'
+import { noHistory } from '../../../test/support/guests/no-history.js'
 import { smallLimits, stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
@@ -38,7 +39,7 @@ describe('a move to the host of the guest’s standby', () => {
       removeDisk: async () => void removed.push('disk'),
       remove: async () => void removed.push('all'),
     }
-    context = { store, volumes, machines: { findDriver: () => ({}) } } as never
+    context = { store, volumes, machines: { findDriver: () => ({}) }, history: noHistory } as never
     changeOwnership(store, uuid, { kind: 'expect', moveId: 'm1', generation: 1 })
     store.insert({ ...stoppedGuest, uuid })
   })

@@ -4,6 +4,7 @@ import { BerthError, conflict } from '../../../shared/errors.js'
 import type { GuestTransfers } from '../context.js'
 import { FrameStream } from './frame-stream.js'
 import { parseAnswer, type TransferAnswer, type TransferRequest } from './messages.js'
+import type { HistoryPosition } from './guest-history.js'
 import type { Manifest } from './manifest.js'
 
 export interface SenderOptions {
@@ -30,6 +31,8 @@ export class DiskSender {
   readonly #stream: FrameStream
   readonly #startMs = performance.now()
   #bytes = 0
+  /** Position of the guest's history on the target. Undefined until `list`, and for older targets. */
+  #position: HistoryPosition | undefined
 
   constructor(
     private readonly socket: Duplex,
@@ -40,7 +43,9 @@ export class DiskSender {
 
   /** Returns the snapshots that the target has. */
   async list(): Promise<Set<string>> {
-    return new Set((await this.#request({ kind: 'list' })).snapshots)
+    const { snapshots, history } = await this.#request({ kind: 'list' })
+    this.#position = history
+    return new Set(snapshots)
   }
 
   /**
@@ -58,6 +63,16 @@ export class DiskSender {
     } finally {
       process.kill()
     }
+  }
+
+  /**
+   * Sends the part of the guest's history that the target did not have at the last `list`.
+   * @returns false if the target is too old to store it
+   */
+  async sendHistory(collect: (after: HistoryPosition) => string): Promise<boolean> {
+    if (!this.#position) return false
+    await this.#sendText({ kind: 'history' }, collect(this.#position))
+    return true
   }
 
   /** Asks the target to check whether the guest still fits on that host. */

@@ -14,6 +14,8 @@ export interface LeavingDetails {
   readonly pausedAtMs?: number
   /** Public IPv4 addresses that the guest keeps on the target. Absent in records of older versions. */
   readonly keptIpv4s?: readonly string[]
+  /** True if the target has the guest's history, so that this host deletes it with the guest. */
+  readonly historySent?: boolean
 }
 
 /** Interval in ms at which the journal is checked for the gateway's decision, in case a notification was missed. */
@@ -79,6 +81,14 @@ export function readIsWanted(store: GuestStore, uuid: string): boolean {
 /** Returns the public IPv4 addresses that the guest keeps on the target of its move. */
 export function readKept(store: GuestStore, uuid: string): readonly string[] {
   return (readDetails(store, uuid) as Partial<LeavingDetails>).keptIpv4s ?? []
+}
+
+export function noteHistorySent(store: GuestStore, uuid: string): void {
+  writeDetails(store, uuid, { ...(readDetails(store, uuid) as Partial<LeavingDetails>), historySent: true })
+}
+
+export function isHistorySent(store: GuestStore, uuid: string): boolean {
+  return (readDetails(store, uuid) as Partial<LeavingDetails>).historySent ?? false
 }
 
 /** Returns the time at which a live move paused the guest. Undefined: the guest was stopped. */

@@ -8,6 +8,7 @@ import { maxFirewallLength } from '../snapshots/backup-settings.js'
  * has data, the data follows the request and ends with the message `end`.
  */
 
+const count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
 
 const requestSchema = Type.Union([
@@ -35,6 +36,11 @@ const requestSchema = Type.Union([
    * arrival was prepared, and the last part of the guest's memory follows.
    */
   Type.Object({ kind: Type.Literal('finish'), id: snapshotId, live: Type.Optional(Type.Boolean()) }),
+  /**
+   * Announces the part of the guest's history after the position that the target has returned. It follows as data. The
+   * target stores it until it owns the guest.
+   */
+  Type.Object({ kind: Type.Literal('history') }),
   /** Asks whether the memory of the running guest has arrived completely. */
   Type.Object({ kind: Type.Literal('confirm') }),
   /** Marks the end of the data of a request, and states its length. */
@@ -48,6 +54,8 @@ const answerSchema = Type.Object({
     Type.Object({ code: Type.String({ maxLength: 64 }), message: Type.String({ maxLength: 1000 }) }),
   ),
   snapshots: Type.Optional(Type.Array(snapshotId, { maxItems: 2000 })),
+  /** Only in answers to `list`: position up to which the target has the guest's history. Absent: an older target. */
+  history: Type.Optional(Type.Object({ revision: count, atMs: count })),
 })
 export type TransferAnswer = Static<typeof answerSchema>
 

@@ -71,13 +71,14 @@ export class OwnerDecisions {
   }
 
   #journalOwner(uuid: string, event: OwnershipEvent) {
-    const { store } = this.parts.context
-    const { role: before } = readOwnership(store, uuid)
+    const { store, history } = this.parts.context
+    const { role: before, moveId } = readOwnership(store, uuid)
     const change: OwnershipChange | undefined = changeOwnership(store, uuid, event)
-    if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid)
+    if (before === 'arriving' && change?.effect === 'start') this.#takeOver(uuid, moveId)
     if (change?.effect === 'discard') this.#discard(uuid, before)
     if (before === 'fenced' && change?.effect === 'start') liftFence(store, uuid)
     if (change?.effect === 'fence') recordFence(this.parts.context, uuid, before)
+    if (change) history.prune()
     return { before, change }
   }
 
@@ -88,14 +89,15 @@ export class OwnerDecisions {
     if (before === 'handed_over') departAddresses(store.changes.db, network.listShared(readKept(store, uuid)))
   }
 
-  #takeOver(uuid: string): void {
-    const { store } = this.parts.context
+  #takeOver(uuid: string, moveId: string): void {
+    const { store, history } = this.parts.context
     const { arrived, snapshot, received, kept = [] } = readArrival(store, uuid)
     if (!arrived) throw notFound('completely received copy of the container')
     adoptAddresses(store.changes.db, kept)
     const { document, login, limits, trafficCount, isWanted } = arrived
     store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
     if (trafficCount) this.parts.putTraffic(uuid, trafficCount)
+    history.adopt({ transferId: moveId, uuid })
     writeDetails(store, uuid, { snapshot, received }) // kept until `#forgetReceived` has deleted the snapshots
   }
 

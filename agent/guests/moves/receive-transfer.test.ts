@@ -8,8 +8,10 @@ import { openDatabase } from '../../state/database.js'
 import { GuestStore } from '../record/guest-store.js'
 import { changeOwnership, writeDetails } from './change-ownership.js'
 import { FrameStream } from './frame-stream.js'
+import type { GuestHistory } from './guest-history.js'
 import { noteReceived, readReceived } from './received-disks.js'
 import { TransferReceiver, type ReceiverParts } from './receive-transfer.js'
+import { noHistory } from '../../../test/support/guests/no-history.js'
 import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 
 const gib = 1024 ** 3
@@ -24,6 +26,13 @@ describe('the receiver of a guest from another host', () => {
   let confirmed: string[]
   let listed: string[]
   let finishedWith: string[]
+  let histories: string[]
+
+  const history: GuestHistory = {
+    ...noHistory,
+    position: () => ({ revision: 7, atMs: 5 }),
+    receive: ({ transferId }, raw) => void histories.push(`${transferId} ${raw}`),
+  }
 
   const parts = (): ReceiverParts => ({
     log: pino({ level: 'silent' }),
@@ -40,6 +49,7 @@ describe('the receiver of a guest from another host', () => {
     live: { confirm: () => expect.fail(), openMemory: () => expect.fail() },
     context: {
       store,
+      history,
       transfers: {
         send: () => expect.fail('the target sends nothing'),
         receive: async () => {
@@ -66,6 +76,7 @@ describe('the receiver of a guest from another host', () => {
     confirmed = []
     listed = []
     finishedWith = []
+    histories = []
   })
   afterEach(() => changes.db.close())
 
@@ -90,7 +101,7 @@ describe('the receiver of a guest from another host', () => {
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })
     await source.send({ kind: 'list' })
-    expect(await source.nextMessage()).to.deep.equal({ snapshots: ['a'] })
+    expect(await source.nextMessage()).to.deep.equal({ snapshots: ['a'], history: { revision: 7, atMs: 5 } })
     expect(await sendData(source, { kind: 'finish', id: 'a' }, '{}')).to.deep.equal({})
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
@@ -109,6 +120,17 @@ describe('the receiver of a guest from another host', () => {
     expect(readReceived(store, uuid)).to.deep.equal({})
     expect(confirmed).to.deep.equal([])
     await running
+  })
+
+  it('stores the history of the guest only while the move is expected', async () => {
+    expect(await sendData(connect().source, { kind: 'history' }, 'past')).to.deep.equal({})
+    const late = connect().source
+    await late.send({ kind: 'history' })
+    isExpected = false
+    await late.sendData(Buffer.from('late'))
+    await late.send({ kind: 'end', bytes: 4 })
+    expect(codeOf(await late.nextMessage())).to.equal('guest_moving')
+    expect(histories).to.deep.equal(['m1 past'])
   })
 
   it('refuses to finish with an incomplete snapshot', async () => {

@@ -8,6 +8,7 @@ import type { BackupContext } from '../context.js'
 import type { TransferIdentity } from './arrival-details.js'
 import { arrivalJournal, type DiskJournal } from './disk-journal.js'
 import { FrameStream, writeTo } from './frame-stream.js'
+import type { HistoryTransfer } from './guest-history.js'
 import type { LiveArrivals } from './live-target.js'
 import { parseRequest, type DiskRequest, type TransferAnswer, type TransferRequest } from './messages.js'
 import type { ReceivedGuests } from './received-guests.js'
@@ -17,13 +18,17 @@ const mib = 1024 ** 2
 const lingerMs = 5000
 const maxManifestBytes = 16 * mib
 const maxFactsBytes = mib
+const maxHistoryBytes = 8 * mib
 /** Received bytes after which the state of the move and the free space of the pool are checked again. */
 const checkEveryBytes = 32 * mib
 /** Interval in ms of checks whether this host still expects the guest. */
 const checkEveryMs = 10_000
 
+/** Requests that a standby may send. */
+const standbyKinds: ReadonlySet<TransferRequest['kind']> = new Set(['list', 'disk', 'history'])
+
 export interface ReceiverParts {
-  readonly context: Pick<BackupContext, 'transfers' | 'store'>
+  readonly context: Pick<BackupContext, 'transfers' | 'store' | 'history'>
   readonly received: Pick<ReceivedGuests, 'check' | 'checkNewest' | 'prepare' | 'finish'>
   readonly live: Pick<LiveArrivals, 'confirm' | 'openMemory'>
   readonly readPool: () => Promise<PoolCapacity>
@@ -105,14 +110,17 @@ export class TransferReceiver {
   }
 
   async #answer(request: TransferRequest): Promise<TransferAnswer> {
-    const { received, live } = this.parts
-    if (this.#disks.isForStandby && request.kind !== 'list' && request.kind !== 'disk')
-      throw conflict('bad_stream', 'the other host may only send snapshots for a standby')
+    const { received, live, context } = this.parts
+    if (this.#disks.isForStandby && !standbyKinds.has(request.kind))
+      throw conflict('bad_stream', 'the other host may only send snapshots and the history for a standby')
     switch (request.kind) {
       case 'list':
-        return { snapshots: await this.#disks.listComplete() }
+        return { snapshots: await this.#disks.listComplete(), history: context.history.position(this.#history) }
       case 'disk':
         await this.#receive(request)
+        return {}
+      case 'history':
+        this.#storeHistory(await this.#readText(maxHistoryBytes))
         return {}
       case 'check':
         await received.checkNewest(this.transfer, await this.#readText(maxManifestBytes))
@@ -129,6 +137,18 @@ export class TransferReceiver {
       case 'end':
         throw conflict('bad_stream', 'the other host ended a data transfer that it had not started')
     }
+  }
+
+  get #history(): HistoryTransfer {
+    return { transferId: this.transfer.moveId, uuid: this.transfer.uuid }
+  }
+
+  #storeHistory(raw: string): void {
+    const { history, store } = this.parts.context
+    store.changes.transaction(() => {
+      this.#check()
+      history.receive(this.#history, raw)
+    })
   }
 
   #completeId(id: string): string {

@@ -57,10 +57,21 @@ function endOf(context: BackupContext, { journal }: StandbyCopies): ReturnType<t
       end.settle(operation, outcome)
       const { id } = operation.subject
       if (!context.store.find(id)) giveBackAddresses(context, id)
-      // The guest needs its copy no longer. After a failed restore, the copy stays, so that it can be used again.
-      else if (outcome.status === 'done') journal.forget(id)
+      else if (outcome.status === 'done') useCopied(context, journal, id)
     },
   }
+}
+
+/**
+ * Gives the guest the history that its standby has received, and forgets the copy, which the guest needs no longer. After
+ * a failed restore, the copy stays, so that it can be used again.
+ */
+function useCopied({ history }: BackupContext, journal: StandbyCopies['journal'], uuid: string): void {
+  const copy = journal.find(uuid)
+  if (!copy) return
+  history.adopt({ transferId: copy.standbyId, uuid })
+  journal.forget(uuid)
+  history.prune()
 }
 
 /** Skips the step if the disk is made from the copy of a standby. */

@@ -10,7 +10,7 @@ import { copyRunning, copyStopped, forgetSent, type CopyParts } from '../moves/c
 import type { LiveSender } from '../moves/live-sender.js'
 import { sealTicketKey } from '../moves/ticket-key.js'
 import type { MoveInput } from '../moves/move-input.js'
-import { awaitOwner, handOver, leave, readPausedAt, stay } from '../moves/leave.js'
+import { awaitOwner, handOver, isHistorySent, leave, readPausedAt, stay } from '../moves/leave.js'
 import { readOwnership } from '../moves/change-ownership.js'
 import { parseAddresses } from '../parse-settings.js'
 import { networkOf } from '../resources/network.js'
@@ -60,10 +60,10 @@ export function migrateKind(parts: CopyParts, live: LiveSender): OperationKind<'
       handOverStep(context, live),
       removal(context),
     ],
-    settle: ({ subject }, outcome) => {
+    settle: ({ id, subject }, outcome) => {
       const record = store.find(subject.id)
       if (!record) return
-      if (outcome.status === 'done') return isLeft(context, subject.id) ? store.remove(subject.id) : undefined
+      if (outcome.status === 'done') return forgetLeft(context, subject.id, id)
       if (record.status !== 'stopping') return
       store.update(subject.id, { status: 'stopped', statusReason: outcome.status === 'failed' ? outcome.message : '' })
     },
@@ -105,6 +105,14 @@ function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boo
 /** True if the guest has left this host, and no later move has brought the guest back. */
 function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
+}
+
+/** Removes a guest that has left. Its history goes, too, if the target has it. @param moveId the task that stays */
+function forgetLeft(context: BackupContext, uuid: string, moveId: string): void {
+  const { store, history } = context
+  if (!isLeft(context, uuid)) return
+  store.remove(uuid) // precedes the history, so that gateways see its removal as a part of the move
+  if (isHistorySent(store, uuid)) history.removeLeft(uuid, moveId)
 }
 
 /** For an offline move, shuts the guest down before its disk is copied. The undo starts the guest again. */

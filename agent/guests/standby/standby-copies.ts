@@ -19,7 +19,7 @@ const gib = 1024 ** 3
 const hostId = new RegExp(hostIdPattern)
 
 export interface StandbyCopiesParts {
-  readonly context: Pick<GuestContext, 'store' | 'volumes' | 'transfers' | 'machines' | 'log'>
+  readonly context: Pick<GuestContext, 'store' | 'volumes' | 'transfers' | 'machines' | 'log' | 'history'>
   readonly capacity: Pick<HostCapacity, 'readDisk'>
 }
 
@@ -132,7 +132,7 @@ export class StandbyCopies {
 
   /** Removes a copy. The journal is written first, so that the next start of the agent finishes the removal. */
   async #remove(uuid: string): Promise<void> {
-    const { store, transfers, volumes } = this.parts.context
+    const { store, transfers, volumes, history } = this.parts.context
     const copy = this.journal.find(uuid)
     if (!copy) return
     store.changes.transaction(() => this.journal.markRemoving(uuid))
@@ -140,7 +140,10 @@ export class StandbyCopies {
       const left = sortStandbySnapshots(await volumes.listSnapshots(uuid), copy.standbyId)
       for (const id of left) await volumes.deleteSnapshot(uuid, id)
     } else await transfers.discard(uuid)
-    store.changes.transaction(() => this.journal.forget(uuid))
+    store.changes.transaction(() => {
+      this.journal.forget(uuid)
+      history.prune()
+    })
   }
 
   /** Finishes removals, and deletes partial snapshots. Called at the start of the agent, before transfers begin. */

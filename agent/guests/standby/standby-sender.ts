@@ -23,7 +23,10 @@ import { isStandbySnapshot, nextStandbySnapshot, sortStandbySnapshots, standbyPr
 const patience = { takeMs: 120_000, answerMs: 600_000 }
 
 export interface StandbySenderParts {
-  readonly context: Pick<BackupContext, 'config' | 'store' | 'volumes' | 'transfers' | 'machines' | 'log' | 'now'>
+  readonly context: Pick<
+    BackupContext,
+    'config' | 'store' | 'volumes' | 'transfers' | 'machines' | 'log' | 'now' | 'history'
+  >
   readonly capacity: Pick<HostCapacity, 'readDisk'>
   /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
@@ -96,6 +99,7 @@ export class StandbySender {
       const id = nextStandbySnapshot([...older, ...has], standbyId)
       const { firewall, ...taken } = await this.#take(order, id)
       const sentBytes = await sender.sendDisk(id, findParent(older, has), firewall)
+      await sender.sendHistory((after) => context.history.collect(uuid, after, ''))
       for (const old of older) await context.volumes.deleteSnapshot(uuid, old)
       return { ...taken, sentBytes }
     } finally {

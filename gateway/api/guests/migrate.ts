@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { PortMapping } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { notFound } from '../../../shared/errors.js'
+import type { AgentFeature } from '../../../shared/agent-features.js'
 import { downtimeMs } from '../../../shared/move-rules.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { changesAddresses, movesLive, type GuestMovePlan } from '../../fleet/move-contract.js'
@@ -76,7 +77,8 @@ const MigrationSchema = Type.Object(
       description: '`true`: the container is reachable at other addresses or ports after the move.',
     }),
     stays_behind: Type.Array(Type.String(), {
-      description: 'Data that does not move: `usage_history`, `tasks`, `alerts`. It stays with the present host.',
+      description:
+        'Data that does not move: `usage_history`, `tasks`, `alerts`. It stays with the present host if the agent of one host is too old to move it. Usually empty.',
     }),
   },
   { title: 'Migration' },
@@ -84,8 +86,12 @@ const MigrationSchema = Type.Object(
 type Migration = Static<typeof MigrationSchema>
 type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & { readonly guest: GuestView }
 
-/** When a guest moves, these kinds of data about it stay on the former host. */
-const staysBehind = ['usage_history', 'tasks', 'alerts']
+/** Returns the kinds of data that stay on the present host, because one of the agents is too old to move them. */
+function listStaying({ view }: Fleet, hostIds: readonly string[]): string[] {
+  const feature: AgentFeature = 'move-history'
+  const canMove = hostIds.every((id) => view.findHost(id)?.description?.features.includes(feature))
+  return canMove ? [] : ['usage_history', 'tasks', 'alerts']
+}
 
 export function migrateRoute(fleet: Fleet): Route {
   return route({
@@ -132,7 +138,7 @@ export function migrateRoute(fleet: Fleet): Route {
 async function planOnly(fleet: Fleet, { guest, body }: MigrateContext): Promise<Answer<Migration>> {
   const offline = body?.offline ?? false
   const plan = await fleet.relocation.moves.check({ guest, toHostId: body?.host_id, offline })
-  return { status: 200, message: 'nothing was changed', data: rowOf(guest, { ...plan, offline }, '') }
+  return { status: 200, message: 'nothing was changed', data: rowOf(fleet, guest, { ...plan, offline, taskId: '' }) }
 }
 
 async function begin(fleet: Fleet, context: MigrateContext): Promise<Answer<Migration>> {
@@ -145,12 +151,12 @@ async function begin(fleet: Fleet, context: MigrateContext): Promise<Answer<Migr
   const [toHostId, maxDowntimeMs] = [body?.host_id, body?.max_downtime_ms]
   const request = { operationId, guest, toHostId, bandwidthMbps, offline, maxDowntimeMs, requestedBy: caller.user }
   const plan = await fleet.relocation.moves.begin(request)
-  return { status: 202, message: 'move queued', data: rowOf(guest, { ...plan, offline }, operationId) }
+  return { status: 202, message: 'move queued', data: rowOf(fleet, guest, { ...plan, offline, taskId: operationId }) }
 }
 
-function rowOf(view: GuestView, plan: GuestMovePlan & { offline: boolean }, taskId: string): Migration {
+function rowOf(fleet: Fleet, view: GuestView, plan: GuestMovePlan & { offline: boolean; taskId: string }): Migration {
   const { guest, hostId } = view
-  const { toHostId, network, offline } = plan
+  const { toHostId, network, offline, taskId } = plan
   const publicIpv4s = pairs(guest.publicIpv4s, network.publicIpv4s)
   const ipv6Addresses = pairs(guest.ipv6Addresses, network.ipv6Addresses)
   const portMappings = guest.portMappings.map((mapping, index) => mappingRow(mapping, network.portMappings[index]))
@@ -166,7 +172,7 @@ function rowOf(view: GuestView, plan: GuestMovePlan & { offline: boolean }, task
     shuts_down: offline && guest.status === 'running',
     live: movesLive(view, offline),
     changes_addresses: changesAddresses(view, plan),
-    stays_behind: staysBehind,
+    stays_behind: listStaying(fleet, [hostId, toHostId]),
   }
 }
 
