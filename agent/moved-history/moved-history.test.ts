@@ -143,7 +143,7 @@ describe('the history of a guest that moves', () => {
     expect(to.operations.list()).to.have.lengthOf(1)
   })
 
-  it('contains the usage, also of minutes that the former host had not written yet', () => {
+  it('contains the usage, also of minutes that only the memory of the former host has', () => {
     const now = indexAt(tiers.day, nowMs)
     const point = (index: number) => ({ index, figures: figuresOf({ cpuPercent: 10 }) })
     const hour = Array.from({ length: 60 }, (_, at) => point(indexAt(tiers.month, nowMs) * 60 - 60 + at))
@@ -159,7 +159,7 @@ describe('the history of a guest that moves', () => {
     expect(findPoint(series, tiers.month, indexAt(tiers.month, nowMs) - 1)?.cpuPercent).to.equal(10)
   })
 
-  it('leaves tasks and alerts of the target alone that have the same id', () => {
+  it('does not change tasks and alerts of the target that have the same id', () => {
     for (const n of [1, 2]) from.addTask(n)
     const id = from.alerts.put(undefined, alertOf(uuid))
     to.addTask(1, 'another guest')
@@ -218,7 +218,7 @@ describe('the history of a guest that moves', () => {
       ['of a task that has not ended', { status: 'running' }],
       ['with an invalid id', { id: '../x' }],
       ['of another kind of subject', { subjectKind: 'image' }],
-      ['with a time that is no number', { finishedAtMs: 'today' }],
+      ['with a text as its time', { finishedAtMs: 'today' }],
       ['with a time in the far future', { createdAtMs: 1e300 }],
       ['with a very long text', { requestedBy: 'x'.repeat(1000) }],
       ['with an impossible progress', { progress: 101 }],

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { AlertStore } from '../abuse/alert-store.js'
-import type { GuestHistory, HistoryPosition, HistoryTransfer } from '../guests/moves/guest-history.js'
+import type { GuestHistory, HistoryPosition, HistoryTransfer } from '../guests/record/guest-history.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import type { GuestStore } from '../guests/record/guest-store.js'

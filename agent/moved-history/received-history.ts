@@ -1,7 +1,7 @@
 import { seriesBytes } from '../history/plan-series.js'
 import { mergePart } from '../history/plan-transfer.js'
 import type { Database } from '../state/database.js'
-import type { HistoryPosition, HistoryTransfer } from '../guests/moves/guest-history.js'
+import type { HistoryPosition, HistoryTransfer } from '../guests/record/guest-history.js'
 import type { MovedOperation } from '../operations/moved-operations.js'
 import { mostMoved, type HistoryMessage, type SentAlert } from './message.js'
 

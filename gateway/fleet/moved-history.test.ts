@@ -63,7 +63,7 @@ describe('the tasks and alerts of a guest that moves', () => {
     expect(shownAt()).to.equal(undefined)
   })
 
-  it('are no news at the new host, even if the former host is unknown', () => {
+  it('cause no events at the new host, even if the former host is unknown', () => {
     view.apply(to, task({ moved: true }))
     view.apply(to, alert({ moved: true }))
     expect([shownAt(), view.alerts('to').length, news]).to.deep.equal(['to', 1, []])

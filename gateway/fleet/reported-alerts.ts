@@ -20,7 +20,7 @@ export class ReportedAlerts {
     const after = { hostId: host.record.id, alert }
     host.alerts.set(alert.id, after)
     if (alert.moved) this.#moved.set(alert.id, host)
-    // An alert that moved with its guest was raised on the former host, so it is no news.
+    // An alert that moved with its guest was reported by the former host already.
     if (before || !alert.moved) this.changes.tell(host, { kind: 'alert', ...(before && { before }), after })
   }
 

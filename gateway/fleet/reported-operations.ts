@@ -26,7 +26,7 @@ export class ReportedOperations {
     if (this.#isElsewhere(host, id)) return this.#wait(host, view)
     const before = host.operations.get(id)
     this.#show(host, view)
-    // An operation that moved with its guest has ended long ago, so it is no news.
+    // An operation that moved with its guest was reported by the former host already.
     if (before || !moved) this.changes.tell(host, { kind: 'task', ...(before && { before }), after: view })
     if (host.operations.size > listedOperations) this.#dropOldest(host)
   }

@@ -4,6 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { figuresOf, findPoint, indexAt, planWrites, tiers } from '../../agent/history/plan-series.js'
+import { SeriesFiles } from '../../agent/history/series-files.js'
 import type { Body } from '../support/body.js'
 import type { GatewayReply } from '../support/gateway/gateway-process.js'
 import type { FleetHost } from '../support/host/fleet-host.js'
@@ -41,6 +43,15 @@ describe('a gateway that moves guests between two hosts', function () {
     const directory = join(host.instance.pool, 'snapshots', uuid)
     return existsSync(directory) ? readdirSync(directory) : []
   }
+  const seriesOf = (host: FleetHost): SeriesFiles => new SeriesFiles(join(host.instance.stateDir, 'history'))
+  const minute = indexAt(tiers.day, Date.now()) - 10
+  const writeUsage = ({ uuid }: GuestRow): void => {
+    const point = { index: minute, figures: figuresOf({ cpuPercent: 42 }) }
+    seriesOf(first).write(uuid, planWrites(tiers.day, [point]))
+  }
+  const readUsage = ({ uuid }: GuestRow): number | undefined =>
+    findPoint(seriesOf(second).read(uuid), tiers.day, minute)?.cpuPercent
+  const tasksOf = ({ id }: GuestRow): Promise<Body[]> => pair.list<Body>(`/tasks?container_id=${id}`)
   const askStandby = (guest: GuestRow, method: string, body?: object): Promise<GatewayReply> =>
     pair.gateway.request(method, `/containers/${guest.id}/standby`, body ? { body } : {})
   const readStandby = async (guest: GuestRow): Promise<Body> => (await askStandby(guest, 'GET')).body.data
@@ -67,6 +78,7 @@ describe('a gateway that moves guests between two hosts', function () {
     expect(await readStandby(guest)).to.include({ host_id: '', age_seconds: -1 })
     expect((await askStandby(guest, 'DELETE')).status).to.equal(404)
 
+    writeUsage(guest)
     const firewall = { enabled: true, default_action: 'DROP', rules: [] }
     const closed = await pair.gateway.request('PUT', `/containers/${guest.id}/firewall`, { body: firewall })
     expect(closed.status, JSON.stringify(closed.body)).to.equal(200)
@@ -131,6 +143,8 @@ describe('a gateway that moves guests between two hosts', function () {
     await pair.gateway.request('PUT', `/containers/${guest.id}/firewall`, {
       body: { enabled: true, default_action: 'ACCEPT', rules },
     })
+    writeUsage(guest)
+    const earlier = await tasksOf(guest)
     let isWriting = true
     const writing = (async () => {
       for (; isWriting; await delay(100)) {
@@ -152,6 +166,12 @@ describe('a gateway that moves guests between two hosts', function () {
     await pair.expectAt(second, guest)
     const downMs = await watched
     console.log(`      downtime ${downMs} ms, ${String(task['stage'])}`)
+    expect(readUsage(guest)).to.equal(42)
+    const isMoved = async (): Promise<boolean> => {
+      const tasks = await tasksOf(guest)
+      return earlier.every(({ id }) => tasks.find((one) => one['id'] === id)?.['host_id'] === pair.idOf(second))
+    }
+    await waitFor(isMoved, { what: () => JSON.stringify(earlier) })
     const moved = pair.diskOf(second, guest)
     expect(readFileSync(join(moved, 'root/large'))).to.have.length(128 * mib)
     const snapshots = (await pair.gateway.request('GET', `/containers/${guest.id}/snapshots`)).body.data
@@ -393,6 +413,7 @@ describe('a gateway that moves guests between two hosts', function () {
       await waitFor(() => copyOf(second, guest).length === 0)
       const started = await pair.ended(await pair.gateway.request('POST', `/containers/${guest.id}/start`))
       expect(started['status'], JSON.stringify(started)).to.equal('done')
+      expect(readUsage(guest), 'the usage history').to.equal(42)
 
       first.start()
       await pair.untilOnline()

@@ -4,7 +4,7 @@ import { BerthError, conflict } from '../../../shared/errors.js'
 import type { GuestTransfers } from '../context.js'
 import { FrameStream } from './frame-stream.js'
 import { parseAnswer, type TransferAnswer, type TransferRequest } from './messages.js'
-import type { HistoryPosition } from './guest-history.js'
+import type { HistoryPosition } from '../record/guest-history.js'
 import type { Manifest } from './manifest.js'
 
 export interface SenderOptions {

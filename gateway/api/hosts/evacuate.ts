@@ -89,7 +89,7 @@ export function evacuateRoute(parts: Parts): Route {
     audit: 'host.evacuate',
     tag: 'Hosts',
     summary:
-      'Restores the containers of a failed host on other hosts, each from its warm standby or its newest backup, whichever is newer. Changes since then are lost. The host must be offline, and must really be off: otherwise its containers run twice. Each container keeps its id, UUID and name, and has its own result in `GET /hosts/{id}/drain`. If the host returns, it keeps the old disks, and does not start these containers',
+      'Restores the containers of a failed host on other hosts, each from its warm standby or its newest backup, whichever is newer. Changes since then are lost. Usage history, earlier tasks and alerts are kept only with a warm standby. The host must be offline, and must really be off: otherwise its containers run twice. Each container keeps its id, UUID and name, and has its own result in `GET /hosts/{id}/drain`. If the host returns, it keeps the old disks, and does not start these containers',
     params: HostPathSchema,
     body: BodySchema,
     example: { dry_run: true },

@@ -146,6 +146,7 @@ describe('an upgrade of one host over HTTP', () => {
       'import-archive',
       'standby',
       'keep-copy',
+      'move-history',
     ])
   })
 

@@ -1,4 +1,4 @@
-import type { GuestHistory } from '../../../agent/guests/moves/guest-history.js'
+import type { GuestHistory } from '../../../agent/guests/record/guest-history.js'
 
 /** Histories for tests in which guests have no tasks, alerts and usage. */
 export const noHistory: GuestHistory = {

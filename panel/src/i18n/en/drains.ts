@@ -66,7 +66,7 @@ export const drains = {
   'evacuate.title': 'Restore the guests of {{name}} on other hosts?',
   'evacuate.action': 'Restore guests',
   'evacuate.text':
-    'Each guest is created on another host from its newest backup, or from its warm standby if that is newer. Changes since then are lost. If {{name}} returns, it keeps the old disks and does not start these guests.',
+    'Each guest is created on another host from its newest backup, or from its warm standby if that is newer. Changes since then are lost. Usage history, earlier tasks and alerts are kept only with a warm standby. If {{name}} returns, it keeps the old disks and does not start these guests.',
   'evacuate.fences': 'The fencing program turns the host off first. If it fails, nothing is restored.',
   'evacuate.off': 'Make sure that the host is really off. Otherwise its guests run twice.',
   'evacuate.without': '{{count}} guests cannot be restored.',

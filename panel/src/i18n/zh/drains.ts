@@ -64,7 +64,7 @@ export const drains: Readonly<Record<keyof typeof english, string>> = {
   'evacuate.title': '在其他主机上恢复 {{name}} 的实例？',
   'evacuate.action': '恢复实例',
   'evacuate.text':
-    '每个实例都会用其最新备份（若热备份副本更新，则用该副本）在另一台主机上创建。此后的更改会丢失。如果 {{name}} 恢复运行，它会保留旧磁盘，但不会启动这些实例。',
+    '每个实例都会用其最新备份（若热备份副本更新，则用该副本）在另一台主机上创建。此后的更改会丢失。只有使用热备份副本时，才会保留用量历史、以前的任务和告警。如果 {{name}} 恢复运行，它会保留旧磁盘，但不会启动这些实例。',
   'evacuate.fences': '隔离程序会先关闭该主机。如果失败，则不恢复任何实例。',
   'evacuate.off': '请确认该主机已真正关闭，否则其实例会同时运行两份。',
   'evacuate.without': '{{count}} 个实例无法恢复。',
