@@ -20,8 +20,9 @@ export class RemovedOperations {
 
   constructor(db: Database) {
     this.#find = db.prepare('SELECT request_hash, record FROM removed_operations WHERE id = ?')
+    // An operation can be removed twice, if its guest moves away, returns and moves away again.
     this.#note = db.prepare(
-      'INSERT INTO removed_operations (id, request_hash, record, removed_at_ms) VALUES (?, ?, ?, ?)',
+      'INSERT OR REPLACE INTO removed_operations (id, request_hash, record, removed_at_ms) VALUES (?, ?, ?, ?)',
     )
     this.#renew = db.prepare('UPDATE removed_operations SET removed_at_ms = ? WHERE id = ?')
     this.#forget = db.prepare('DELETE FROM removed_operations WHERE removed_at_ms < ?')

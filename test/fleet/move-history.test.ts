@@ -113,6 +113,7 @@ describe('the history of a guest that moves between hosts', function () {
     }
     expect(await lab.move(guest)).to.equal('failed')
     lab.reset()
+    await lab.expectOnlyAt('host-a', guest)
     await waitFor(() => countRows(lab.target, 'received_history') === 0, { what: 'nothing left on the target' })
     expect(tasksOf(lab.source, guest)).to.include(taskId)
     await lab.moveDone(guest)
