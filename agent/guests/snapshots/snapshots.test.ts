@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { pino } from 'pino'
 import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
+import { noHistory } from '../../../test/support/guests/no-history.js'
 import { Changes } from '../../state/changes.js'
 import { openDatabase } from '../../state/database.js'
 import type { BackupContext } from '../context.js'
@@ -44,7 +45,7 @@ describe('a guest on the host of its standby', () => {
     const driver = { delete: async () => undefined, volumeLimitBytes: () => gib }
     const machines = { of: () => ({}), driverOf: () => driver }
     const transfers = { countReceived: async () => 1.25 * gib }
-    context = { store, volumes, machines, transfers } as unknown as BackupContext
+    context = { store, volumes, machines, transfers, history: noHistory } as unknown as BackupContext
   })
   afterEach(() => changes.db.close())
 
