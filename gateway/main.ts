@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { access } from 'node:fs/promises'
+import nodeModule from 'node:module'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { readConfig } from '../shared/config.js'
@@ -11,6 +12,8 @@ import { GatewayConfigSchema, type GatewayConfig } from './config.js'
 import { withJoinedStore } from './gateways/joined-store.js'
 
 const defaultConfig = '/etc/berth/gateway.yaml'
+/** Delay in ms after the start until the code that a start needs has been compiled. */
+const compiledAfterMs = 10_000
 
 /** The command line. Each command loads only its own modules. */
 const program = new Command('berth-gateway')
@@ -163,12 +166,22 @@ async function serve(config: GatewayConfig): Promise<void> {
   const onRemoved = (): void => reasonFound('removed')
   const options = { config, redisUrl: readRedisUrl(), version, log, sockets, onRemoved }
   const close = await startWhenPossible(() => startGateway(options), log)
+  setTimeout(storeCompiledCode, compiledAfterMs).unref()
   const stopsBecause = await reason
   log.info('stopping')
   await close()
   // A removed gateway must stay stopped. A ConfigError ensures this, because systemd then does not restart the gateway.
   if (stopsBecause === 'removed')
     throw new ConfigError('this gateway was removed from its fleet: let it join again with a new token')
+}
+
+/**
+ * Stores compiled code in the directory of the environment variable NODE_COMPILE_CACHE, so that the next start is faster
+ * also after a crash. Without this variable, and with Node.js before 22, this does nothing.
+ */
+function storeCompiledCode(): void {
+  const { flushCompileCache } = nodeModule as { flushCompileCache?: () => void }
+  flushCompileCache?.()
 }
 
 async function init(config: GatewayConfig, adminKeyFile: string): Promise<void> {

@@ -123,6 +123,12 @@ interface LockFile {
   readonly packages: Readonly<Record<string, { version: string; integrity: string }>>
 }
 
+/** The runtime of the packages stores compiled code of the gateway in this directory, so that the gateway starts faster. */
+const cacheLines = `CacheDirectory=berth/gateway
+CacheDirectoryMode=0700
+Environment=NODE_COMPILE_CACHE=%C/berth/gateway
+`
+
 /** Copies the units and example configurations, and replaces paths of a checkout with paths of the packages. */
 function stageUnits(directory: string): void {
   for (const unit of ['berth-agent', 'berth-gateway', 'berth-guests']) {
@@ -132,7 +138,7 @@ function stageUnits(directory: string): void {
         (_, name: string) => `${runtime} ${programOf(name)}`,
       )
       .replace(/^Documentation=.*\n/m, '')
-      .replace(/^(?=ExecStart=.*\/gateway\/)/m, 'ExecStartPre=+/usr/lib/berth/gateway/initialise\n')
+      .replace(/^(?=ExecStart=.*\/gateway\/)/m, `${cacheLines}ExecStartPre=+/usr/lib/berth/gateway/initialise\n`)
       .replace(
         /^(?=ExecStart=.*\/(agent|gateway)\/main\.js)/m,
         (_, name: string) => `ExecStartPre=+/usr/lib/berth/runtime/stage-program ${name}\n`,

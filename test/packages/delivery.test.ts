@@ -179,6 +179,12 @@ describe('packages', function () {
       expect(machine.run('systemctl', 'show', '-P', 'NRestarts', unit).trim(), unit).to.equal('0')
   })
 
+  it('store the compiled code of the gateway for its next start', async () => {
+    const isStored = (): boolean =>
+      gateway.run('find', '/var/cache/berth/gateway', '-type', 'f', '-user', 'berth', '-size', '+500k') !== ''
+    await waitFor(isStored, { what: 'the compiled code' })
+  })
+
   it('are removed with all guests by the installation command with --uninstall', () => {
     const { code, output, error } = shell(host, command.replace(/berth_jt_\S+/, '--uninstall'))
     expect(code, output + error).to.equal(0)
