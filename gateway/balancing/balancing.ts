@@ -1,7 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
-import { SingleFlight } from '../../shared/async/single-flight.js'
-import { describeError } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { TimeFormat } from '../../shared/time.js'
 import type { AuditLog } from '../access/contract.js'
@@ -9,8 +6,8 @@ import { isActive as isDraining } from '../drains/drain.js'
 import type { Drains } from '../drains/drains.js'
 import type { Fleet } from '../fleet/contract.js'
 import { StoredDocument } from '../store/document.js'
-import { Lease } from '../store/lease.js'
-import type { Store } from '../store/store.js'
+import type { Lease } from '../store/lease.js'
+import { LeasedWorker, type LeasedWorkerOptions } from '../store/leased-worker.js'
 import { isActive as isUpgrading } from '../upgrades/fleet-run.js'
 import type { FleetUpgrades } from '../upgrades/fleet-upgrades.js'
 import {
@@ -37,17 +34,11 @@ import {
   type WaitFacts,
 } from './plan-balancing.js'
 
-export interface BalancingOptions {
-  readonly store: Store
-  readonly log: Logger
+export interface BalancingOptions extends LeasedWorkerOptions {
   readonly audit: AuditLog
   readonly drains: Pick<Drains, 'all'>
   readonly fleetUpgrades: Pick<FleetUpgrades, 'current'>
   readonly time: TimeFormat
-  /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
-  readonly leaseMs?: number
-  /** Interval in ms of checks whether a move has ended or may begin. Default: 1 s. */
-  readonly everyMs?: number
   /** Returns the present time in ms since 1970. Default: the steady clock, because clock jumps must not begin moves. */
   readonly now?: () => number
 }
@@ -69,19 +60,15 @@ const mostRefused = 20
 export class Balancing {
   readonly settings: StoredDocument<BalancingSettings>
   readonly #state: StoredDocument<BalancingState>
-  /** Only the gateway that holds this lease begins moves. All other gateways only read the state. */
-  readonly lease: Lease
+  readonly #worker: LeasedWorker
   /** Numbers of moves whose end this gateway has recorded, by result. */
   readonly results = { done: 0, failed: 0 }
   readonly #now: () => number
-  readonly #working = new SingleFlight()
   /** Tasks whose begin this gateway has written to the audit log. */
   readonly #audited = new Set<string>()
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
 
   constructor(private readonly options: BalancingOptions) {
-    const { store, log, leaseMs = 10_000, now = () => steadyClock.now() } = options
+    const { store, log, now = () => steadyClock.now() } = options
     this.settings = new StoredDocument<BalancingSettings>({
       store,
       name: 'balancing-settings',
@@ -89,20 +76,21 @@ export class Balancing {
       log,
     })
     this.#state = new StoredDocument<BalancingState>({ store, name: 'balancing-state', initial: initialState, log })
-    this.lease = new Lease(store, 'balancing-worker', leaseMs)
+    this.#worker = new LeasedWorker(options, 'balancing-worker', 'continue to balance the fleet')
     this.#now = now
   }
 
+  /** Only the gateway that holds this lease begins moves. All other gateways only read the state. */
+  get lease(): Lease {
+    return this.#worker.lease
+  }
+
   start(fleet: Fleet): void {
-    const work = (): void => void this.#working.run(() => this.#work(fleet))
-    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+    this.#worker.start(() => this.#work(fleet))
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    clearInterval(this.#timer)
-    await this.#working.settled()
-    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.#worker.close()
   }
 
   /** @throws {BerthError} `store_unavailable` */
@@ -126,19 +114,12 @@ export class Balancing {
   }
 
   async #work(fleet: Fleet): Promise<void> {
-    try {
-      if (this.#closed || !fleet.isComplete || !this.#hasWork()) return
-      // Without this wait, hosts that are about to connect would count as offline.
-      await fleet.expectedConnections()
-      if (!(await this.lease.take())) return
-      await this.#continue(fleet)
-      if (!this.statusOf(fleet).wait) await this.#check(fleet)
-    } catch (error) {
-      this.options.log.debug(
-        { reason: describeError(error) },
-        'could not continue to balance the fleet; trying again later',
-      )
-    }
+    if (!fleet.isComplete || !this.#hasWork()) return
+    // Without this wait, hosts that are about to connect would count as offline.
+    await fleet.expectedConnections()
+    if (!(await this.lease.take())) return
+    await this.#continue(fleet)
+    if (!this.statusOf(fleet).wait) await this.#check(fleet)
   }
 
   #hasWork(): boolean {
@@ -185,7 +166,7 @@ export class Balancing {
     const refusals = new Refusals()
     const free = countFree(settings, this.#state.current)
     let [begun, refused] = [0, 0]
-    while (begun < free && refused < mostRefused && !this.#closed && this.#mayBegin(fleet)) {
+    while (begun < free && refused < mostRefused && !this.#worker.isClosed && this.#mayBegin(fleet)) {
       const { movedAt, failedDryRuns = {} } = this.#state.current
       const facts = { settings, movedAt, failedDryRuns, nowMs: this.#now() }
       const choice = await chooseMove(fleet, facts, refusals)

@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
-import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-flight.js'
-import { BerthError, describeError, toBerthError } from '../../shared/errors.js'
+import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
+import { BerthError, toBerthError } from '../../shared/errors.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
 import type { BegunEvacuation } from '../fleet/move-contract.js'
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { StoredDocument } from '../store/document.js'
-import { Lease } from '../store/lease.js'
-import type { Store } from '../store/store.js'
+import type { Lease } from '../store/lease.js'
+import { LeasedWorker, type LeasedWorkerOptions } from '../store/leased-worker.js'
 import { newDrainedGuest, resultOf, type Drain, type DrainedGuest, type DrainMode, type DrainsByHost } from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain, type DrainCommand } from './plan-command.js'
 import {
@@ -25,15 +24,9 @@ import {
 
 type OrderCase = SubmitOperationRequest['order']
 
-export interface DrainsOptions {
-  readonly store: Store
-  readonly log: Logger
+export interface DrainsOptions extends LeasedWorkerOptions {
   /** Returns a backup target with its secrets. */
   readonly openTarget: (id: string) => Promise<BackupTarget>
-  /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
-  readonly leaseMs?: number
-  /** Interval in ms of checks of the current drains. Default: 1 s. */
-  readonly everyMs?: number
   /** Pause in ms between two attempts to move, stop or start a container. Default: 30 s. */
   readonly retryMs?: number
 }
@@ -56,20 +49,16 @@ export interface DrainRequest {
  */
 export class Drains {
   readonly #document: StoredDocument<DrainsByHost>
-  /** Only the gateway that holds this lease starts the tasks of drains. All other gateways only read the state. */
-  readonly lease: Lease
+  readonly #worker: LeasedWorker
   readonly #retryMs: number
-  readonly #working = new SingleFlight()
   /** Calls in progress that start tasks, by id of the task. */
   readonly #orders = new KeyedSingleFlight<string>()
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
 
   constructor(private readonly options: DrainsOptions) {
-    const { store, log, leaseMs = 10_000, retryMs = 30_000 } = options
+    const { store, log, retryMs = 30_000 } = options
     this.#retryMs = retryMs
     this.#document = new StoredDocument<DrainsByHost>({ store, name: 'drains', initial: {}, log })
-    this.lease = new Lease(store, 'drain-worker', leaseMs)
+    this.#worker = new LeasedWorker(options, 'drain-worker', 'continue the drains')
   }
 
   /** Returns the last drain of a host. @throws {BerthError} `store_unavailable` */
@@ -82,17 +71,17 @@ export class Drains {
     return Object.values(this.#document.value ?? {})
   }
 
+  /** Only the gateway that holds this lease starts the tasks of drains. All other gateways only read the state. */
+  get lease(): Lease {
+    return this.#worker.lease
+  }
+
   start(fleet: Fleet): void {
-    const work = (): void => void this.#working.run(() => this.#work(fleet))
-    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+    this.#worker.start(() => this.#work(fleet))
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    clearInterval(this.#timer)
-    await this.#working.settled()
-    await Promise.all(this.#orders.keys.map((taskId) => this.#orders.settled(taskId)))
-    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.#worker.close(() => Promise.all(this.#orders.keys.map((taskId) => this.#orders.settled(taskId))))
   }
 
   /**
@@ -145,17 +134,13 @@ export class Drains {
   }
 
   async #work(fleet: Fleet): Promise<void> {
-    try {
-      const needsWork = (drain: Drain): boolean => drain.endedAtMs === 0 || !isRecorded(fleet, drain)
-      if (this.#closed || !fleet.isComplete || !this.all.some(needsWork)) return
-      // Without this wait, hosts that are about to connect would count as offline.
-      await fleet.expectedConnections()
-      if (!(await this.lease.take())) return
-      await this.#forgetRemovedHosts(fleet)
-      await Promise.all(this.all.filter(needsWork).map((drain) => this.#advance(fleet, drain)))
-    } catch (error) {
-      this.#logFailure(error)
-    }
+    const needsWork = (drain: Drain): boolean => drain.endedAtMs === 0 || !isRecorded(fleet, drain)
+    if (!fleet.isComplete || !this.all.some(needsWork)) return
+    // Without this wait, hosts that are about to connect would count as offline.
+    await fleet.expectedConnections()
+    if (!(await this.lease.take())) return
+    await this.#forgetRemovedHosts(fleet)
+    await Promise.all(this.all.filter(needsWork).map((drain) => this.#advance(fleet, drain)))
   }
 
   async #forgetRemovedHosts(fleet: Fleet): Promise<void> {
@@ -175,7 +160,9 @@ export class Drains {
     // The start of a task is not awaited, because a slow host must not delay the other drains.
     for (const guest of drain.guests)
       if (guest.state === 'active')
-        void this.#orders.run(guest.taskId, () => this.#order(fleet, drain, guest).catch(this.#logFailure))
+        void this.#orders.run(guest.taskId, () =>
+          this.#order(fleet, drain, guest).catch((error: unknown) => this.#worker.logFailure(error)),
+        )
   }
 
   /** Starts the task of a container, unless this gateway or another one has already started it. */
@@ -207,13 +194,6 @@ export class Drains {
     const { openTarget } = this.options
     return fleet.relocation.evacuations.begin({ operationId, uuid, hostId, refusedBy, requestedBy, openTarget })
   }
-
-  /** If a change was not stored, the next check plans it again. */
-  readonly #logFailure = (error: unknown): void =>
-    this.options.log.debug(
-      { reason: describeError(error) },
-      'could not continue the drains of hosts; trying again later',
-    )
 
   /** Records the result of a drain in the host's record. This creates an event. A repeated call has no effect. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {

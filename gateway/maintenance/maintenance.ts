@@ -1,12 +1,10 @@
-import type { Logger } from 'pino'
-import { SingleFlight } from '../../shared/async/single-flight.js'
-import { describeError, notFound } from '../../shared/errors.js'
+import { notFound } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { Fleet } from '../fleet/contract.js'
 import { isOutdated, type HostWindow } from '../fleet/host-windows.js'
 import { StoredDocument } from '../store/document.js'
-import { Lease } from '../store/lease.js'
-import type { Store } from '../store/store.js'
+import type { Lease } from '../store/lease.js'
+import { LeasedWorker, type LeasedWorkerOptions } from '../store/leased-worker.js'
 import {
   planAnnouncement,
   planCancel,
@@ -19,13 +17,7 @@ import {
 } from './plan-window.js'
 import { forgetOldest, type Window, type WindowFields, type Windows } from './window.js'
 
-export interface MaintenanceOptions {
-  readonly store: Store
-  readonly log: Logger
-  /** Time in ms after which another gateway takes over the work of a gateway that died. Default: 10 s. */
-  readonly leaseMs?: number
-  /** Interval in ms of checks of the windows. Default: 1 s. */
-  readonly everyMs?: number
+export interface MaintenanceOptions extends LeasedWorkerOptions {
   /** Returns the present time in ms since 1970. Default: the steady clock, because clock jumps must not end windows. */
   readonly now?: () => number
 }
@@ -37,18 +29,19 @@ export interface MaintenanceOptions {
  */
 export class Maintenance {
   readonly #document: StoredDocument<Windows>
-  /** The gateway that holds this lease starts and ends windows. All other gateways only read them. */
-  readonly lease: Lease
+  readonly #worker: LeasedWorker
   readonly #now: () => number
-  readonly #working = new SingleFlight()
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
 
   constructor(private readonly options: MaintenanceOptions) {
-    const { store, log, leaseMs = 10_000, now = () => steadyClock.now() } = options
+    const { store, log, now = () => steadyClock.now() } = options
     this.#document = new StoredDocument<Windows>({ store, name: 'maintenance-windows', initial: {}, log })
-    this.lease = new Lease(store, 'maintenance-worker', leaseMs)
+    this.#worker = new LeasedWorker(options, 'maintenance-worker', 'start or end maintenance windows')
     this.#now = now
+  }
+
+  /** The gateway that holds this lease starts and ends windows. All other gateways only read them. */
+  get lease(): Lease {
+    return this.#worker.lease
   }
 
   /** All windows, earliest first. Empty until the store has been read. */
@@ -68,15 +61,11 @@ export class Maintenance {
   }
 
   start(fleet: Fleet): void {
-    const work = (): void => void this.#working.run(() => this.#work(fleet))
-    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+    this.#worker.start(() => this.#work(fleet))
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    clearInterval(this.#timer)
-    await this.#working.settled()
-    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.#worker.close()
   }
 
   /**
@@ -109,15 +98,8 @@ export class Maintenance {
   }
 
   async #work(fleet: Fleet): Promise<void> {
-    try {
-      if (this.#closed || !fleet.isComplete || !this.#needsWork(fleet)) return
-      if (await this.lease.take()) await this.#advance(fleet)
-    } catch (error) {
-      this.options.log.debug(
-        { reason: describeError(error) },
-        'could not start or end maintenance windows; trying again later',
-      )
-    }
+    if (!fleet.isComplete || !this.#needsWork(fleet)) return
+    if (await this.lease.take()) await this.#advance(fleet)
   }
 
   #needsWork(fleet: Fleet): boolean {

@@ -1,24 +1,15 @@
-import type { Logger } from 'pino'
-import { SingleFlight } from '../../shared/async/single-flight.js'
 import { BerthError, conflict, describeError, toBerthError } from '../../shared/errors.js'
 import { StaleEpochError } from '../../shared/fence.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, HostView } from '../fleet/contract.js'
 import { StoredDocument } from '../store/document.js'
-import { Lease } from '../store/lease.js'
-import type { Store } from '../store/store.js'
+import type { Lease } from '../store/lease.js'
+import { LeasedWorker, type LeasedWorkerOptions } from '../store/leased-worker.js'
 import { isActive, type FleetRun, type RunHost } from './fleet-run.js'
 import { planCommand, refuseSecondRun, type RunCommand } from './plan-command.js'
 import { completeHost, planRun, refuseHost, type RunHostFacts } from './plan-run.js'
 
-export interface FleetUpgradesOptions {
-  readonly store: Store
-  readonly log: Logger
-  /** Time in ms after which another gateway takes over the work of a gateway that has died. Default: 10 s. */
-  readonly leaseMs?: number
-  /** Interval in ms of checks of the current run. Default: 1 s. */
-  readonly everyMs?: number
-}
+export type FleetUpgradesOptions = LeasedWorkerOptions
 
 export interface RunRequest {
   readonly id: string
@@ -34,16 +25,12 @@ export interface RunRequest {
  */
 export class FleetUpgrades {
   readonly #run: StoredDocument<FleetRun | null>
-  /** The gateway that holds this lease advances the upgrade. All other gateways only read its state. */
-  readonly lease: Lease
-  readonly #working = new SingleFlight()
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
+  readonly #worker: LeasedWorker
 
   constructor(private readonly options: FleetUpgradesOptions) {
-    const { store, log, leaseMs = 10_000 } = options
+    const { store, log } = options
     this.#run = new StoredDocument<FleetRun | null>({ store, name: 'fleet-upgrade', initial: null, log })
-    this.lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
+    this.#worker = new LeasedWorker(options, 'fleet-upgrade-worker', 'continue the upgrade of the fleet')
   }
 
   /** The last run; null: there was no run. Throws `store_unavailable` until the store has been read. */
@@ -56,16 +43,17 @@ export class FleetUpgrades {
     return this.#run.value !== undefined
   }
 
+  /** The gateway that holds this lease advances the upgrade. All other gateways only read its state. */
+  get lease(): Lease {
+    return this.#worker.lease
+  }
+
   start(fleet: Fleet): void {
-    const work = (): void => void this.#working.run(() => this.#work(fleet))
-    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+    this.#worker.start(() => this.#work(fleet))
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    clearInterval(this.#timer)
-    await this.#working.settled()
-    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.#worker.close()
   }
 
   /**
@@ -92,19 +80,14 @@ export class FleetUpgrades {
   }
 
   async #work(fleet: Fleet): Promise<void> {
-    const { log } = this.options
-    try {
-      // Before all hosts have been read from the store, missing hosts would count as removed.
-      if (this.#closed || !fleet.isComplete) return
-      // Without this wait, hosts that are about to connect would count as offline.
-      await fleet.expectedConnections()
-      if (!(await this.lease.take())) return
-      await fleet.upgrades.endSilent(Date.now())
-      const run = this.#run.value
-      if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
-    } catch (error) {
-      log.debug({ reason: describeError(error) }, 'could not continue the upgrade of the fleet; trying again later')
-    }
+    // Before all hosts have been read from the store, missing hosts would count as removed.
+    if (!fleet.isComplete) return
+    // Without this wait, hosts that are about to connect would count as offline.
+    await fleet.expectedConnections()
+    if (!(await this.lease.take())) return
+    await fleet.upgrades.endSilent(Date.now())
+    const run = this.#run.value
+    if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
   }
 
   async #advance(fleet: Fleet): Promise<void> {
