@@ -114,6 +114,12 @@ describe('customers in the panel', () => {
     const card = page.locator('section.card', { hasText: 'second' })
     await card.getByRole('button', { name: 'Copy the SSH command' }).click()
     await card.getByText('Copied', { exact: true }).waitFor()
+    const quota = { monthly_traffic_gb: 1, traffic_action: 'throttle' }
+    const limit = await lab.gateway.request('PUT', '/containers/second/traffic-limit', { body: quota })
+    expect(limit.status, limit.text).to.equal(200)
+    await lab.gateway.fleet.addTraffic(second.uuid, { rxBytes: 850_000_000, txBytes: 0 })
+    await page.reload()
+    await card.getByText('85% of the traffic quota is used. The speed is limited when it is used up.').waitFor()
     await card.getByRole('button', { name: 'Stop', exact: true }).click()
     await page.getByRole('dialog', { name: 'Stop second?' }).getByRole('button', { name: 'Stop', exact: true }).click()
     await card.getByRole('button', { name: 'Start', exact: true }).waitFor()
@@ -155,6 +161,8 @@ describe('customers in the panel', () => {
     await admin.getByRole('menuitem', { name: 'Lift the suspension' }).click()
     await page.getByText('Please pay').waitFor({ state: 'detached' })
     await waitFor(() => start.isEnabled(), { what: 'the customer can start the guest' })
+    lab.gateway.fleet.agentOf('host-a').update(guest.uuid, { expiresAtMs: Date.now() + 6 * 86_400_000 })
+    await page.getByText(/^This server expires on 20/).waitFor()
     const policy = { expired: true, overQuota: false }
     lab.gateway.fleet.agentOf('host-a').update(guest.uuid, { expiresAtMs: 1, policy })
     await page.getByText('Please contact your provider.').waitFor()

@@ -50,4 +50,5 @@ export type BalanceSettings = Schemas['BalanceSettings']
 export type FleetUsage = Schemas['FleetUsage']
 export type FleetHostUsage = Schemas['FleetHostUsage']
 export type GuestUsage = Schemas['ListedUsage']
+export type TrafficUsage = Schemas['Traffic']
 export type HistoryRange = 'day' | 'month' | 'year'

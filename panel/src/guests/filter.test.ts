@@ -1,6 +1,15 @@
 import { expect } from 'chai'
 import type { Guest } from '../api/types.ts'
-import { extendedExpiry, filterGuests, matcherOf, noFilter, planBulk, sortGuests, timeBounds } from './filter.ts'
+import {
+  extendedExpiry,
+  filterGuests,
+  isExpiring,
+  matcherOf,
+  noFilter,
+  planBulk,
+  sortGuests,
+  timeBounds,
+} from './filter.ts'
 import { createZonedTime } from '../ui/zoned-time.ts'
 
 const guest = (fields: Partial<Guest>): Guest =>
@@ -124,4 +133,16 @@ describe('an extended expiry', () => {
     ['is counted from now if the guest has expired', '2026-01-01 00:00:00', 1, '2026-11-28 12:00:00'],
   ] as const)
     it(name, () => expect(extendedExpiry(expiry, days, now)).to.equal(expected))
+})
+
+describe('a guest expires soon', () => {
+  const bounds = { nowText: '2026-03-01 12:00:00', soonText: '2026-03-08 12:00:00' }
+  for (const [expiry, soon] of [
+    ['', false],
+    ['2026-03-01 12:00:00', false],
+    ['2026-03-01 12:00:01', true],
+    ['2026-03-08 12:00:00', true],
+    ['2026-03-08 12:00:01', false],
+  ] as const)
+    it(`${soon ? 'at' : 'not at'} ${expiry || 'no time'}`, () => expect(isExpiring(expiry, bounds)).to.equal(soon))
 })

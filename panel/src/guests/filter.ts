@@ -106,11 +106,7 @@ export function prepareSearch(guests: readonly Guest[]): () => void {
 }
 
 /** @param nowText the current time in the form of the API's times, which can be compared as text */
-export function filterGuests(
-  guests: readonly Guest[],
-  filter: GuestFilter,
-  now: { readonly nowText: string; readonly soonText: string },
-): Guest[] {
+export function filterGuests(guests: readonly Guest[], filter: GuestFilter, now: TimeBounds): Guest[] {
   const matches = matcherOf(filter.text)
   return guests.filter(
     (guest) =>
@@ -131,18 +127,28 @@ function hasTag({ tags }: Guest, tag: string): boolean {
 function hasFlag(
   { expires_at: expiry, policy_blocked: blocked, policy, throttled, boot }: Guest,
   flag: GuestFilter['flag'],
-  { nowText, soonText }: { readonly nowText: string; readonly soonText: string },
+  bounds: TimeBounds,
 ): boolean {
   if (flag === 'blocked') return blocked
   if (flag === 'throttled') return throttled
   if (flag === 'suspended') return policy === 'suspended'
   if (flag === 'rescue') return boot.mode === 'rescue'
-  if (expiry === '') return false
-  return flag === 'expired' ? expiry <= nowText : expiry > nowText && expiry <= soonText
+  return flag === 'expired' ? expiry !== '' && expiry <= bounds.nowText : isExpiring(expiry, bounds)
+}
+
+/** The current time and the time in one week, in the form of the API's times. */
+interface TimeBounds {
+  readonly nowText: string
+  readonly soonText: string
+}
+
+/** True if an expiry lies between the bounds. @param expiry time of the API; "": never */
+export function isExpiring(expiry: string, { nowText, soonText }: TimeBounds): boolean {
+  return expiry > nowText && expiry <= soonText
 }
 
 /** Returns the current time and the time in one week. @param format converts ms to the form of the API's times */
-export function timeBounds(nowMs: number, format: (ms: number) => string): { nowText: string; soonText: string } {
+export function timeBounds(nowMs: number, format: (ms: number) => string): TimeBounds {
   return { nowText: format(nowMs), soonText: format(nowMs + weekMs) }
 }
 
