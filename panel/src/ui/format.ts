@@ -4,8 +4,8 @@ import { serverTime } from './server-time.svelte.ts'
 const binaryUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 const decimalUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
 
-/** @param bytes amount; the unit is the largest one in which the amount is at least 1 */
-export function formatBytes(bytes: number): string {
+/** @param bytes null or undefined: not known; the unit is the largest one in which the amount is at least 1 */
+export function formatBytes(bytes: number | null | undefined): string {
   return scaled(bytes, 1024, binaryUnits)
 }
 
@@ -17,9 +17,13 @@ export function formatTraffic(bytes: number): string {
 /** Shown in place of an unknown value. */
 export const unknown = '–'
 
+function isKnown(value: number | null | undefined): value is number {
+  return Number.isFinite(value)
+}
+
 /** Formats a number of bytes. A non-breaking space keeps the value and its unit on one line. */
-function scaled(bytes: number, base: number, units: readonly string[]): string {
-  if (!Number.isFinite(bytes)) return unknown
+function scaled(bytes: number | null | undefined, base: number, units: readonly string[]): string {
+  if (!isKnown(bytes)) return unknown
   let [value, power] = [bytes, 0]
   for (; value >= base && power < units.length - 1; power++) value /= base
   return `${Number(value.toFixed(value >= 100 || power === 0 ? 0 : 1))}\u00a0${units[power]}`
@@ -35,8 +39,9 @@ export function formatRate(bytes: number): string {
   return Number.isFinite(bytes) ? `${formatBytes(bytes)}/s` : unknown
 }
 
-export function formatPercent(value: number): string {
-  return Number.isFinite(value) ? `${Number(value.toFixed(value >= 10 ? 0 : 1))}%` : unknown
+/** @param value null or undefined: not known */
+export function formatPercent(value: number | null | undefined): string {
+  return isKnown(value) ? `${Number(value.toFixed(value >= 10 ? 0 : 1))}%` : unknown
 }
 
 /** Formats a time of the API in the time zone of the user, without seconds. */
