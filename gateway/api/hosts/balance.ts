@@ -8,12 +8,13 @@ import { route, type Route } from '../../http/route.js'
 import { AutomaticBalanceSchema, automaticRow } from './automatic-balance.js'
 import { balanceSettingRoutes } from './balance-settings.js'
 
-const percent = Type.Integer({ minimum: 0 })
+const percent = Type.Union([Type.Integer({ minimum: 0 }), Type.Null()])
 const LoadSchema = Type.Object(
   { before: percent, after: percent },
   {
     title: 'LoadChange',
-    description: 'Allocated share of the scarcest resource of the host, in percent of what may be allocated.',
+    description:
+      'Allocated share of the scarcest resource of the host, in percent of what may be allocated. `null`: not known, because the size of the host is not known.',
   },
 )
 
@@ -89,8 +90,9 @@ function rowOf({ guest: { guest, hostId }, toHostId, reason, code, message, from
   }
 }
 
-/** The load of a host of unknown size is not a finite number. It is shown as 0. */
-function loadRow({ before, after }: LoadChange) {
-  const inPercent = (share: number): number => (Number.isFinite(share) ? Math.max(0, Math.round(share * 100)) : 0)
+/** The load of a host of unknown size is not a finite number. */
+export function loadRow({ before, after }: LoadChange): Static<typeof LoadSchema> {
+  const inPercent = (share: number): number | null =>
+    Number.isFinite(share) ? Math.max(0, Math.round(share * 100)) : null
   return { before: inPercent(before), after: inPercent(after) }
 }
