@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { eventually } from '../support/wait.js'
+import { findingsOf } from './page-checks.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { answers, expectedSignature, takes, WebhookReceiver } from '../support/gateway/webhook-receiver.js'
@@ -59,6 +60,31 @@ describe('webhooks and activity logs in the panel', () => {
     await page.getByText('No webhooks yet.').waitFor()
     await page.context().close()
   })
+
+  for (const [language, add] of [
+    ['en', 'Add a webhook'],
+    ['zh', '添加 Webhook'],
+  ] as const)
+    it(`show at the field of the dialog why the API refused it, in the language ${language}`, async () => {
+      const page = await lab.logIn({ language })
+      await lab.show(page, '/webhooks')
+      await page.getByRole('button', { name: add, exact: true }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.locator('#webhook-name').fill('refused')
+      await dialog.locator('#webhook-url').fill('http://10.0.0.1/hook')
+      await dialog.getByRole('button', { name: add, exact: true }).click()
+      const error = dialog.locator('#webhook-url-error')
+      await error.waitFor()
+      if (language === 'zh') expect(await error.innerText()).to.match(/\p{Script=Han}/u)
+      else expect(await error.innerText()).to.include('not a public address')
+      const url = dialog.locator('#webhook-url')
+      expect(await url.getAttribute('aria-describedby')).to.equal('webhook-url-error')
+      expect(await page.evaluate<string>('document.activeElement.id')).to.equal('webhook-url')
+      expect(await dialog.getByRole('alert').count(), 'messages').to.equal(1)
+      expect(await findingsOf(page)).to.deep.equal([])
+      await lab.picture(page, `webhook-refused-${language}`)
+      await page.context().close()
+    })
 
   it('show customers their own actions, and administrators the actions of each customer', async function () {
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
