@@ -162,6 +162,39 @@ describe('the page of a guest in the panel', () => {
     expect((saved.data as { rules: object[] }).rules[0]).to.include({ action: 'ACCEPT', port: '22' })
   })
 
+  it('moves rules of the firewall up and down with the keyboard', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'ordered' })
+    const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', source_ip: '' }
+    const rules = ['22', '80', '443'].map((port) => ({ ...rule, port, description: '' }))
+    const path = `/containers/${guest.id}/firewall`
+    const sent = await lab.gateway.request('PUT', path, { body: { enabled: true, default_action: 'DROP', rules } })
+    expect(sent.status, sent.text).to.equal(200)
+    await open(guest, 'network')
+    const move = (rank: number, way: 'up' | 'down') =>
+      page.getByRole('button', { name: `Move rule ${rank} ${way}`, exact: true })
+    const hasFocus = (name: string) =>
+      eventually(async () =>
+        expect(await page.evaluate<string>("document.activeElement.getAttribute('aria-label')")).to.equal(name),
+      )
+    expect([await move(1, 'up').isEnabled(), await move(3, 'down').isEnabled()]).to.deep.equal([false, false])
+    await move(3, 'up').focus()
+    await page.keyboard.press('Enter')
+    await hasFocus('Move rule 2 up')
+    await page.keyboard.press('Enter')
+    await hasFocus('Move rule 1 down')
+    expect(await findingsOf(page)).to.deep.equal([])
+    await lab.picture(page, 'firewall-order-wide')
+    await page
+      .locator('section')
+      .filter({ has: page.getByRole('heading', { name: 'Firewall', exact: true }) })
+      .getByRole('button', { name: 'Save', exact: true })
+      .click()
+    await eventually(async () => {
+      const { data } = (await lab.gateway.request('GET', path)).body
+      expect((data.rules as { port: string }[]).map(({ port }) => port)).to.deep.equal(['443', '22', '80'])
+    })
+  })
+
   it('explains how to lift the protection instead of deleting a protected guest', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'keeper' })
     await lab.gateway.request('PATCH', `/containers/${guest.id}`, { body: { delete_protected: true } })

@@ -269,6 +269,8 @@ export const guests = {
   'firewall.anyAddress': 'Any address',
   'firewall.source': 'Remote address or network',
   'firewall.add': 'Add a rule',
+  'firewall.moveUp': 'Move rule {{number}} up',
+  'firewall.moveDown': 'Move rule {{number}} down',
   'firewall.noSsh': 'This firewall drops all SSH connections to the guest.',
   'firewall.allowSsh': 'Allow SSH',
   'firewall.preset': 'Use a preset',

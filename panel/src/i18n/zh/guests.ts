@@ -267,6 +267,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'firewall.anyAddress': '任意地址',
   'firewall.source': '对端地址或网段',
   'firewall.add': '添加规则',
+  'firewall.moveUp': '上移规则 {{number}}',
+  'firewall.moveDown': '下移规则 {{number}}',
   'firewall.noSsh': '此防火墙会丢弃所有到该实例的 SSH 连接。',
   'firewall.allowSsh': '允许 SSH',
   'firewall.preset': '使用预设',
