@@ -1,9 +1,15 @@
 import { expect } from 'chai'
+import { webhookTypes } from '../../../gateway/webhooks/webhook-record.js'
+import { eventKinds, typesOf } from '../../../panel/src/pages/webhooks/event-kinds.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Body } from '../../support/body.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 import { WebhookReceiver } from '../../support/gateway/webhook-receiver.js'
+
+describe('the types of events that the panel offers for webhooks', () => {
+  it('are those of the gateway', () => expect(eventKinds.flatMap(typesOf)).to.have.members([...webhookTypes]))
+})
 
 /** In this test, webhooks may only have public addresses as targets. */
 describe('the rules for webhooks', () => {

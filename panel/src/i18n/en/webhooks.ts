@@ -14,6 +14,8 @@ export const webhooks = {
   'webhooks.kind.host': 'Hosts',
   'webhooks.kind.alert': 'Security alerts',
   'webhooks.kind.maintenance': 'Maintenance',
+  'webhooks.single': 'Single events',
+  'webhooks.singleHint': 'Deselect a group to select single events of it.',
   'webhooks.test': 'Send test event',
   'webhooks.tested': 'The test event is queued.',
   'webhooks.rotate': 'New secret',

@@ -16,6 +16,8 @@ export const webhooks: Readonly<Record<keyof typeof english, string>> = {
   'webhooks.kind.host': '主机',
   'webhooks.kind.alert': '安全告警',
   'webhooks.kind.maintenance': '维护',
+  'webhooks.single': '单个事件',
+  'webhooks.singleHint': '取消选择某个分组后，可选择其中的单个事件。',
   'webhooks.test': '发送测试',
   'webhooks.tested': '测试消息已排队。',
   'webhooks.rotate': '更换密钥',
