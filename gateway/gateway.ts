@@ -29,6 +29,7 @@ import { GuestTrend } from './usage/guest-trend.js'
 import { PanelSettings } from './settings/panel-settings.js'
 import { FleetAuthority } from './pki/fleet-authority.js'
 import { SecurityAudit } from './access/security-audit.js'
+import { auditStandbyEnd } from './access/standby-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
 import { checkStateComplete } from './store/state-files.js'
 import { downloadFile } from './http/cli-download.js'
@@ -142,7 +143,9 @@ async function startParts(
   const events = new EventHub({ view, describe, journal, order })
   gateways.onChange(() => events.shareOrder())
   view.resume(journal.former?.hosts.values() ?? [])
-  const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways, authority })
+  const standbyEnded = auditStandbyEnd(access.audit)
+  const shared = { store, config, log, view, sockets, gateways, authority }
+  const fleet = await GatewayFleet.open({ ...shared, version, standbyEnded })
   store.start()
   onClose(() => store.close())
   access.start()

@@ -33,6 +33,7 @@ import { HostUpgrader } from './host-upgrader.js'
 import { JoinEndpoint } from '../join/join-endpoint.js'
 import { ensureJoinKey } from '../join/join-key.js'
 import { JoinTokens } from './join-tokens.js'
+import type { MovedStandbysOptions } from './standby/moved-standbys.js'
 import type { ListeningSockets } from '../sockets/listening-sockets.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations } from './unlisted-operations.js'
@@ -60,6 +61,7 @@ export interface FleetOptions {
   readonly settleMs?: number | undefined
   /** The other gateways. Absent: this gateway is the only one, and no other gateway can join. */
   readonly gateways?: (Pick<Gateways, 'join' | 'otherJoinAddresses'> & RotationMembers) | undefined
+  readonly standbyEnded?: MovedStandbysOptions['standbyEnded']
   /** The private CA. Default: the CA in the state directory. If it does not exist, it is created. */
   readonly authority?: FleetAuthority | undefined
 }
@@ -201,7 +203,7 @@ export class GatewayFleet implements Fleet {
     }
     const stores = { store, registry, moves, evacuations }
     const relocated = { ...stores, view, watched, placement, owners, ratios, ticketIssuer, log, reached }
-    this.relocation = openRelocation(relocated)
+    this.relocation = openRelocation({ ...relocated, standbyEnded: options.standbyEnded })
     this.#imports = new GuestImports({ view, fleet: this, log })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })

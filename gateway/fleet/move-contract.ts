@@ -197,6 +197,16 @@ export interface StandbyRef {
   readonly hostId: string
 }
 
+/** A standby as an administrator has set it. */
+export interface StandbySettings extends StandbyRef {
+  readonly intervalMinutes: number
+  /** Limit of the transfer in Mbit/s. 0: unlimited. */
+  readonly bandwidthMbps: number
+}
+
+/** Removes the standby of a guest if it is sent to the guest's host. */
+export const noStandby: StandbySettings = { standbyId: '', hostId: '', intervalMinutes: 0, bandwidthMbps: 0 }
+
 /** A complete copy from which a guest of a failed host can be started. */
 export interface UsableStandby extends StandbyRef {
   /** Time in ms of the disk state in the copy. */
@@ -211,10 +221,15 @@ export interface StandbyAdmin {
    * `guest_moving`, `resource_exhausted`
    */
   refuseUnfit(guest: GuestView, hostId: string): Promise<void>
-  /** Records that an administrator has set this standby. Increments are only ordered for recorded standbys. */
-  record(guest: GuestView, standby: StandbyRef): Promise<void>
-  /** Removes the record of the guest's standby. */
-  withdraw(uuid: string): Promise<void>
+  /**
+   * Records that an administrator has set this standby. Increments are only ordered for recorded standbys. A gateway
+   * sets a recorded standby again when the guest has moved.
+   */
+  record(guest: GuestView, standby: StandbySettings): Promise<void>
+  /** Finds the recorded standby of a guest, which possibly does not have it yet after a move. */
+  findRecorded(uuid: string): Promise<StandbySettings | undefined>
+  /** Runs `change` without the record of the guest's standby. If `change` fails, the record is restored. */
+  withdraw(uuid: string, change: () => Promise<void>): Promise<void>
   /** Removes the copy of a standby, now or later. Never rejects. */
   forget(uuid: string, standby: StandbyRef): Promise<void>
 }

@@ -6,6 +6,7 @@ import { MoveDecider, type MoveDeciderOptions } from './moves/move-decider.js'
 import { OldCopies, type OldCopiesOptions } from './evacuation/old-copies.js'
 import type { Relocation } from './move-contract.js'
 import { OwnerConfirmations, type OwnerConfirmationsOptions } from './moves/owner-confirmations.js'
+import { MovedStandbys, type MovedStandbysOptions } from './standby/moved-standbys.js'
 import { StandbyKeeper, type StandbyKeeperOptions } from './standby/standby-keeper.js'
 import { StandbyStore } from './standby/standby-store.js'
 import { Standbys } from './standby/standbys.js'
@@ -19,7 +20,8 @@ export interface OpenRelocation extends Relocation {
 
 type RelocationParts = GuestMoverOptions &
   Omit<GuestEvacuatorOptions, 'standbys' | 'brokenMoves'> &
-  Omit<StandbyKeeperOptions, 'standbys' | 'standbyStore'> &
+  Omit<StandbyKeeperOptions, 'standbys' | 'standbyStore' | 'moved'> &
+  Omit<MovedStandbysOptions, 'standbys' | 'standbyStore'> &
   OwnerConfirmationsOptions &
   OldCopiesOptions &
   Omit<MoveDeciderOptions, 'evacuator' | 'confirmations' | 'announcer'> &
@@ -33,6 +35,7 @@ export function openRelocation(parts: RelocationParts): OpenRelocation {
   const evacuations = new GuestEvacuator({ ...parts, standbys, brokenMoves })
   const confirmations = new OwnerConfirmations(parts)
   const decider = new MoveDecider({ ...parts, announcer, evacuator: evacuations, confirmations })
-  const keeper = new StandbyKeeper({ ...parts, standbys, standbyStore })
+  const moved = new MovedStandbys({ ...parts, standbys, standbyStore })
+  const keeper = new StandbyKeeper({ ...parts, standbys, standbyStore, moved })
   return { moves: new GuestMover(parts), evacuations, oldCopies: new OldCopies(parts), standbys, decider, keeper }
 }

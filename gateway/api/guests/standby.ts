@@ -6,7 +6,7 @@ import { standbyLimits, usualStandbyMinutes } from '../../../shared/standby-rule
 import { notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
-import { getStandby } from '../../fleet/standby/standbys.js'
+import { noStandby } from '../../fleet/move-contract.js'
 import { route, type Route } from '../../http/route.js'
 import { timeSchema } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
@@ -75,7 +75,10 @@ function getRoute({ fleet, time }: Parts): Route {
     handle: async ({ params }) => {
       const guest = fleet.view.findGuest(params.id)
       if (!guest) throw notFound('container')
-      return { data: rowOf(guest.guest.standby ?? emptyStandby, time) }
+      const { uuid, standby } = guest.guest
+      if (standby) return { data: rowOf(standby, time) }
+      const recorded = await fleet.relocation.standbys.findRecorded(uuid)
+      return { data: rowOf({ ...noResult, ...(recorded ? { ...recorded, error: movedText } : noStandby) }, time) }
     },
   })
 }
@@ -130,8 +133,6 @@ function setRoute({ fleet, time }: Parts): Route {
   })
 }
 
-const removal: StandbyChange = { standbyId: '', hostId: '', intervalMinutes: 0, bandwidthMbps: 0 }
-
 function deleteRoute({ fleet }: Parts): Route {
   return route({
     method: 'DELETE',
@@ -148,25 +149,22 @@ function deleteRoute({ fleet }: Parts): Route {
     errors: ['invalid_state', 'precondition_failed', 'host_offline', 'agent_timeout'],
     handle: async (context) => {
       const guest = findAudited(fleet, context)
-      const before = getStandby(guest)
-      const change = { $case: 'standby', value: removal } as const
-      await changeSetting(fleet, { ...context, guest }, { change, detail: `host ${before.hostId}` })
+      const { uuid, standby } = guest.guest
       const { standbys } = fleet.relocation
-      await standbys.withdraw(guest.guest.uuid)
-      await standbys.forget(guest.guest.uuid, before)
+      const before = standby ?? (await standbys.findRecorded(uuid))
+      if (!before) throw notFound('standby of this container')
+      const change = { $case: 'standby', value: noStandby } as const
+      await standbys.withdraw(uuid, async () => {
+        await changeSetting(fleet, { ...context, guest }, { change, detail: `host ${before.hostId}` })
+      })
+      await standbys.forget(uuid, before)
       return { message: 'the standby is removed' }
     },
   })
 }
 
-const emptyStandby: GuestStandby = {
-  ...removal,
-  takenAtMs: 0,
-  sentBytes: 0,
-  triedAtMs: 0,
-  failures: 0,
-  error: '',
-}
+const noResult = { takenAtMs: 0, sentBytes: 0, triedAtMs: 0, failures: 0, error: '' }
+const movedText = 'the container has moved: a gateway sets the standby again'
 
 function rowOf(standby: GuestStandby, time: TimeFormat): Static<typeof RowSchema> {
   const { hostId } = standby

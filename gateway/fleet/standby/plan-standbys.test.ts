@@ -56,7 +56,7 @@ describe('an increment', () => {
 })
 
 describe('a standby that a host reports', () => {
-  const stored = { standbyId: 's1', hostId: 'b', fromHostId: 'a' }
+  const stored = { standbyId: 's1', hostId: 'b', fromHostId: 'a', intervalMinutes: 10, bandwidthMbps: 0 }
   for (const [name, view, entry, expected] of [
     ['is accepted if an administrator has set it', viewOf({}), stored, true],
     ['is rejected if the host invented it', viewOf({}), undefined, false],

@@ -17,12 +17,17 @@ const perTarget = 2
  * True if the next increment of the guest is due.
  * @param resultMs time at which this gateway learned of the last result; the clocks of hosts can be wrong
  */
-export function isDue({ guest, online }: GuestView, resultMs: number, nowMs: number): boolean {
-  const { standby, ownership, status } = guest
-  if (!standby || !online || guest.virtualization !== 'lxc' || isDeleted(guest)) return false
+export function isDue(view: GuestView, resultMs: number, nowMs: number): boolean {
+  const { standby } = view.guest
+  return standby !== undefined && isReady(view) && nowMs >= nextAttemptMs(standby, resultMs)
+}
+
+/** True if the guest can have a standby at present. */
+export function isReady({ guest, online }: GuestView): boolean {
+  const { virtualization, ownership, status } = guest
+  if (!online || virtualization !== 'lxc' || isDeleted(guest)) return false
   if (ownership && ownership.role !== 'owner') return false
-  if (['creating', 'deleting', 'error'].includes(status)) return false
-  return nowMs >= nextAttemptMs(standby, resultMs)
+  return !['creating', 'deleting', 'error'].includes(status)
 }
 
 /** True if an administrator has set the standby that the guest's host reports. A host could invent standbys. */

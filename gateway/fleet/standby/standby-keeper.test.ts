@@ -7,6 +7,14 @@ import type { StoredStandby } from './standby-store.js'
 
 const settings = { intervalMinutes: 1, bandwidthMbps: 0, takenAtMs: 0, sentBytes: 0, triedAtMs: 0, failures: 0 }
 
+const storedOf = (uuid: string, hostId = 'b'): StoredStandby => ({
+  standbyId: `s-${uuid}`,
+  hostId,
+  fromHostId: 'a',
+  intervalMinutes: 1,
+  bandwidthMbps: 0,
+})
+
 const hostOf = (id: string) => ({ record: { id }, online: true, guests: new Map(), conflicts: new Map() })
 
 /** A keeper whose hosts refuse all copies. It reports each refusal to the guest's host, which records it. */
@@ -19,6 +27,8 @@ class Lab {
   readonly registered = new Set<string>()
   copies: object[] = []
   readonly removed: string[] = []
+  /** Results of the next attempts to set the standbys of moved guests again. */
+  restores: boolean[] = []
   readonly #keeper: StandbyKeeper
 
   constructor() {
@@ -39,7 +49,8 @@ class Lab {
         forget: async (uuid: string) => void this.removed.push(uuid),
         expect: async () => Promise.reject(conflict('invalid_state', 'the host has the container')),
       },
-      standbyStore: { list: async () => this.stored, remove: async (uuid: string) => this.stored.delete(uuid) },
+      standbyStore: { list: async () => this.stored, replace: async (uuid: string) => this.stored.delete(uuid) },
+      moved: { restoreAll: async () => this.restores.shift() ?? false },
       moves: { list: async () => this.relocating },
       evacuations: { list: async () => [] },
       log: pino({ level: 'silent' }),
@@ -57,7 +68,7 @@ class Lab {
   /** Shows a guest whose standby an administrator has set. */
   set(uuid: string, change: object = {}): void {
     this.show(uuid, change)
-    this.stored.set(uuid, { standbyId: `s-${uuid}`, hostId: 'b', fromHostId: 'a' })
+    this.stored.set(uuid, storedOf(uuid))
   }
 
   /** Lets the host `b` have the copy of a guest. */
@@ -102,7 +113,7 @@ describe('the keeper of standbys', () => {
     const lab = new Lab()
     for (const uuid of ['u1', 'u2', 'u3']) lab.set(uuid)
     lab.set('elsewhere', { hostId: 'c' })
-    lab.stored.set('elsewhere', { standbyId: 's-elsewhere', hostId: 'c', fromHostId: 'a' })
+    lab.stored.set('elsewhere', storedOf('elsewhere', 'c'))
     expect(await lab.work()).to.deep.equal(['elsewhere', 'u1', 'u2'])
     expect(await lab.work()).to.deep.equal([])
     lab.set('u1', { triedAtMs: 5, takenAtMs: 4 })
@@ -142,13 +153,21 @@ describe('the keeper of standbys', () => {
       expect([...lab.stored.keys()]).to.deep.equal(['u1'])
     })
 
-  it('removes the copy and the record of a guest that has moved', async () => {
+  it('removes the old copy of a guest that has moved, and keeps the record', async () => {
     const lab = new Lab()
     lab.set('u1', { hostId: 'c' })
     const [moved] = lab.guests
     lab.guests = [{ ...moved!, hostId: 'c', guest: { ...moved!.guest, standby: undefined } }]
+    lab.registered.add('u1')
     lab.copy('u1')
     expect(await lab.tidy()).to.deep.equal(['u1'])
-    expect([...lab.stored.keys()]).to.deep.equal([])
+    expect([...lab.stored.keys()]).to.deep.equal(['u1'])
+  })
+
+  it('sets the standbys of moved guests at its start, and again soon if one must wait', async () => {
+    const lab = new Lab()
+    lab.restores = [true, true, false, true]
+    for (let round = 0; round < 5; round++) await lab.work()
+    expect(lab.restores, 'not after the third round').to.deep.equal([true])
   })
 })

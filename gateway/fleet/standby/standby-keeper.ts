@@ -4,11 +4,13 @@ import { BerthError, describeError } from '../../../shared/errors.js'
 import { Lease } from '../../store/lease.js'
 import type { Store } from '../../store/store.js'
 import type { GuestView } from '../contract.js'
+import type { FleetChange } from '../fleet-changes.js'
 import type { MoveStore } from '../moves/move-store.js'
 import { TransferTickets, type TransferTicketsOptions } from '../moves/transfer-tickets.js'
 import type { GuestRegistry } from '../placement/guest-registry.js'
 import type { FleetState } from '../view.js'
 import { findReported } from '../reported-guests.js'
+import type { MovedStandbys } from './moved-standbys.js'
 import {
   isDue,
   isGone,
@@ -44,7 +46,8 @@ export interface StandbyKeeperOptions extends TransferTicketsOptions {
   readonly store: Store
   readonly view: FleetState
   readonly standbys: Standbys
-  readonly standbyStore: Pick<StandbyStore, 'list' | 'remove'>
+  readonly standbyStore: Pick<StandbyStore, 'list' | 'replace'>
+  readonly moved: Pick<MovedStandbys, 'restoreAll'>
   readonly moves: Pick<MoveStore, 'list'>
   /** Evacuations that have not ended. */
   readonly evacuations: { list(): Promise<readonly { readonly uuid: string }[]> }
@@ -65,7 +68,10 @@ export class StandbyKeeper {
   /** Last results, by uuid of the guest. */
   #seen = new Map<string, SeenResult>()
   #tidiedMs = performance.now()
+  /** True if guests may have lost their standby in a move. The start of a gateway can follow such a move. */
+  #isMoved = true
   #timer: NodeJS.Timeout | undefined
+  #unlisten: (() => void) | undefined
 
   constructor(private readonly options: StandbyKeeperOptions) {
     this.lease = new Lease(options.store, 'standby-worker', leaseMs)
@@ -74,28 +80,40 @@ export class StandbyKeeper {
 
   start(): void {
     this.#timer = setInterval(() => void this.#working.run(() => this.work()), workEveryMs)
+    this.#unlisten = this.options.view.changes.listen((change) => {
+      if (isMove(change)) this.#isMoved = true
+    })
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#timer)
+    this.#unlisten?.()
     await this.#working.settled()
     await this.lease.release().catch(() => undefined) // if this fails, the lease expires
   }
 
-  /** Orders the increments that are due, and removes old copies if `isUntidy`. Never rejects. */
+  /**
+   * Orders the increments that are due, and sets the standbys of moved guests again. If `isUntidy`, removes old copies.
+   * Never rejects.
+   */
   async work(isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs): Promise<void> {
+    const isMoved = this.#isMoved || isUntidy
     try {
       const guests = [...this.options.view.guests()].filter(({ guest }) => guest.standby !== undefined)
       this.#noteResults(guests)
       const due = guests.filter((guest) => this.#isDue(guest))
-      if ((due.length === 0 && !isUntidy) || !(await this.lease.take())) return
+      if (due.length === 0 && !isMoved) return
+      this.#isMoved = false // another gateway with the lease does the work
+      if (!(await this.lease.take())) return
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
       const isAllowed = (view: GuestView): boolean =>
         !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
       const running = guests.filter((view) => this.#isRunning(view))
       await Promise.all(planOrders(due.filter(isAllowed), running).map((guest) => this.#orderQuietly(guest)))
       if (isUntidy) await this.#tidy(relocating, stored)
+      if (isMoved && (await this.options.moved.restoreAll(relocating, stored))) this.#isMoved = true
     } catch (error) {
+      this.#isMoved = isMoved
       this.options.log.debug({ reason: describeError(error) }, 'could not check the standbys; trying again later')
     }
   }
@@ -181,7 +199,7 @@ export class StandbyKeeper {
 
   async #tidy(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
     this.#tidiedMs = performance.now()
-    await this.#withdrawEnded(relocating, stored)
+    await this.#withdrawEnded(stored)
     // This runs in parallel, so that unresponsive hosts delay the increments only once.
     const hostIds = [...this.options.view.states()].map(({ record }) => record.id)
     await Promise.all(hostIds.map((hostId) => this.#tidyHostQuietly(hostId, relocating)))
@@ -206,15 +224,10 @@ export class StandbyKeeper {
     }
   }
 
-  /** Removes the records of standbys whose guest was deleted, or is on another host now. */
-  async #withdrawEnded(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
-    const { view, standbyStore } = this.options
+  /** Removes the records of standbys whose guest was deleted. */
+  async #withdrawEnded(stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
     const gone = await this.#findGone([...stored].map(([uuid, { fromHostId }]) => ({ uuid, fromHostId })))
-    for (const [uuid, { fromHostId }] of stored) {
-      const guest = view.findGuest(uuid)
-      const hasMoved = guest?.online === true && guest.hostId !== fromHostId && !relocating.has(uuid)
-      if (gone.has(uuid) || hasMoved) await standbyStore.remove(uuid)
-    }
+    for (const uuid of gone) await this.options.standbyStore.replace(uuid, stored.get(uuid)!.standbyId, undefined)
   }
 
   /** Returns the uuids of guests that were certainly deleted. */
@@ -230,4 +243,11 @@ export class StandbyKeeper {
     const host = this.options.view.findState(hostId)
     return host && { online: host.online, hasGuest: findReported(host, uuid) !== undefined }
   }
+}
+
+/** True if a guest is on another host now. While a host was offline, its guests have possibly moved. */
+function isMove(change: FleetChange): boolean {
+  if (change.kind === 'host') return change.before?.state !== change.after?.state
+  if (change.kind !== 'guest' || !change.before || !change.after) return false
+  return change.before.hostId !== change.after.hostId
 }

@@ -4,7 +4,7 @@ import { addAllocation, findExceeded, noAllocation, type Ratios } from '../../..
 import { BerthError, describeError, notFound } from '../../../shared/errors.js'
 import type { AgentClient } from '../agent-contract.js'
 import type { GuestView, HostView } from '../contract.js'
-import type { StandbyAdmin, StandbyRef, UsableStandby } from '../move-contract.js'
+import type { StandbyAdmin, StandbyRef, StandbySettings, UsableStandby } from '../move-contract.js'
 import type { MoveStore } from '../moves/move-store.js'
 import { requireFeature } from '../require-feature.js'
 import type { FleetState } from '../view.js'
@@ -16,7 +16,7 @@ export interface StandbysOptions {
   readonly view: FleetState
   readonly watched: Pick<WatchedHosts, 'agent'>
   readonly moves: Pick<MoveStore, 'readGeneration'>
-  readonly standbyStore: Pick<StandbyStore, 'put' | 'remove'>
+  readonly standbyStore: Pick<StandbyStore, 'find' | 'put' | 'replace'>
   readonly ratios: Ratios
   readonly log: Logger
 }
@@ -71,12 +71,25 @@ export class Standbys implements StandbyAdmin {
     await this.agent(host.id).moves.expectStandby(request)
   }
 
-  async record({ hostId: fromHostId, guest }: GuestView, standby: StandbyRef): Promise<void> {
+  async record({ hostId: fromHostId, guest }: GuestView, standby: StandbySettings): Promise<void> {
     await this.options.standbyStore.put(guest.uuid, { ...standby, fromHostId })
   }
 
-  async withdraw(uuid: string): Promise<void> {
-    await this.options.standbyStore.remove(uuid)
+  findRecorded(uuid: string): Promise<StandbySettings | undefined> {
+    return this.options.standbyStore.find(uuid)
+  }
+
+  /** Removes the record first: a gateway would set the standby again if the record stayed after the change. */
+  async withdraw(uuid: string, change: () => Promise<void>): Promise<void> {
+    const { standbyStore } = this.options
+    const stored = await standbyStore.find(uuid)
+    if (stored) await standbyStore.replace(uuid, stored.standbyId, undefined)
+    try {
+      await change()
+    } catch (error) {
+      if (stored) await standbyStore.replace(uuid, undefined, stored)
+      throw error
+    }
   }
 
   /** Removes the copy of a standby. If this fails, the keeper of standbys removes it later. */
