@@ -69,7 +69,7 @@ export class MovedStandbys {
   async #set(view: GuestView, stored: StoredStandby, hostId: string): Promise<boolean> {
     const { standbys, standbyStore, reached, log } = this.options
     const { uuid } = view.guest
-    if (!standbys.hasFeature(view.hostId)) return false // older agents ignore the setting
+    if (!standbys.hasFeature(view.hostId)) return true // older agents ignore the setting; a later check repeats this
     const { intervalMinutes, bandwidthMbps } = stored
     const value = { standbyId: randomUUID(), hostId, intervalMinutes, bandwidthMbps }
     const revision = await this.#change(view, view.guest.revision, value)

@@ -68,8 +68,11 @@ export class StandbyKeeper {
   /** Last results, by uuid of the guest. */
   #seen = new Map<string, SeenResult>()
   #tidiedMs = performance.now()
-  /** True if guests may have lost their standby in a move. The start of a gateway can follow such a move. */
-  #isMoved = true
+  /**
+   * Time since which guests may have lost their standby in a move. Undefined: none has. The start of a gateway can follow
+   * such a move.
+   */
+  #movedSinceMs: number | undefined = performance.now()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
 
@@ -81,7 +84,7 @@ export class StandbyKeeper {
   start(): void {
     this.#timer = setInterval(() => void this.#working.run(() => this.work()), workEveryMs)
     this.#unlisten = this.options.view.changes.listen((change) => {
-      if (isMove(change)) this.#isMoved = true
+      if (isMove(change)) this.#noteMove()
     })
   }
 
@@ -97,25 +100,34 @@ export class StandbyKeeper {
    * Never rejects.
    */
   async work(isUntidy = performance.now() - this.#tidiedMs > tidyEveryMs): Promise<void> {
-    const isMoved = this.#isMoved || isUntidy
+    const isMoved = this.#movedSinceMs !== undefined || isUntidy
     try {
       const guests = [...this.options.view.guests()].filter(({ guest }) => guest.standby !== undefined)
       this.#noteResults(guests)
       const due = guests.filter((guest) => this.#isDue(guest))
       if (due.length === 0 && !isMoved) return
-      this.#isMoved = false // another gateway with the lease does the work
-      if (!(await this.lease.take())) return
+      if (!(await this.lease.take())) return this.#leaveToHolder()
+      this.#movedSinceMs = undefined
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
       const isAllowed = (view: GuestView): boolean =>
         !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
       const running = guests.filter((view) => this.#isRunning(view))
       await Promise.all(planOrders(due.filter(isAllowed), running).map((guest) => this.#orderQuietly(guest)))
       if (isUntidy) await this.#tidy(relocating, stored)
-      if (isMoved && (await this.options.moved.restoreAll(relocating, stored))) this.#isMoved = true
+      if (isMoved && (await this.options.moved.restoreAll(relocating, stored))) this.#noteMove()
     } catch (error) {
-      this.#isMoved = isMoved
+      if (isMoved) this.#noteMove()
       this.options.log.debug({ reason: describeError(error) }, 'could not check the standbys; trying again later')
     }
+  }
+
+  #noteMove(): void {
+    this.#movedSinceMs ??= performance.now()
+  }
+
+  /** Another gateway has the lease, and sees the same moves. If that gateway is dead, its lease ends soon. */
+  #leaveToHolder(): void {
+    if (performance.now() - (this.#movedSinceMs ?? 0) > 2 * leaseMs) this.#movedSinceMs = undefined
   }
 
   async #readRelocating(): Promise<Set<string>> {
