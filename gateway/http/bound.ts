@@ -1,7 +1,8 @@
 import { BerthError, notFound } from '../../shared/errors.js'
+import { uuidPattern } from '../../shared/guest-rules.js'
 import { isBound, mayFind, maySee, type Principal } from '../access/principal.js'
 import { coversScope } from '../access/scopes.js'
-import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
+import type { Fleet, GuestView, HostView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 import { refuseBlocked } from './sub-user.js'
@@ -24,7 +25,8 @@ const none: BoundSubject = {}
 
 /**
  * Finds the guest or task in the path, if the caller may see it.
- * @throws {BerthError} `not_found`, `policy_blocked`; `host_offline` if the guest exists but is not in the view
+ * @throws {BerthError} `not_found`, `policy_blocked`; `host_offline` if the guest exists but is not in the view, or an
+ * offline host possibly has the task
  */
 export function getSubject(
   fleet: Pick<Fleet, 'view' | 'findOperation' | 'findUnreported'>,
@@ -58,11 +60,28 @@ export async function refuseUnreported(
   throw new BerthError('unavailable', 'host_offline', `host ${found.hostName} has not reported the container yet`)
 }
 
-/** Finds a task, even if it is too old for the list of tasks. */
-async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, id: string): Promise<BoundSubject> {
+/** Finds a task, even if it is too old for the list of tasks. @throws {BerthError} `not_found`, `host_offline` */
+async function getTask(
+  fleet: Pick<Fleet, 'view' | 'findOperation'>,
+  caller: Principal,
+  id: string,
+): Promise<BoundSubject> {
   const task = await fleet.findOperation(id)
-  if (task === undefined || !maySee(caller, guestUuidOf(task.operation))) throw notFound('task')
-  return { task }
+  if (task && maySee(caller, guestUuidOf(task.operation))) return { task }
+  throw missingTask(fleet.view.hosts(), id)
+}
+
+const taskId = new RegExp(uuidPattern)
+
+/**
+ * Returns the error for a task that was not found. An offline host possibly has it. The error is the same for a task that
+ * the caller may not see, because callers must not learn which tasks exist.
+ */
+export function missingTask(hosts: readonly Pick<HostView, 'state'>[], id: string): BerthError {
+  const isPossible = taskId.test(id) && hosts.some(({ state }) => state === 'offline')
+  if (!isPossible) return notFound('task')
+  const message = 'the task was not found, and a host that may have it is offline: try again when it is online'
+  return new BerthError('unavailable', 'host_offline', message)
 }
 
 /** Messages for callers restricted to some guests, by error code. They do not reveal the ports and addresses in use. */

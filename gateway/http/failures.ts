@@ -47,7 +47,7 @@ function partCodes(route: Route): string[] {
     ...callerCodes(route),
     ...(isWrite ? ['csrf_refused'] : []),
     ...(route.params ? ['not_found'] : []),
-    ...(route.bound === 'guest' ? ['host_offline'] : []),
+    ...(route.bound === 'guest' || route.bound === 'task' ? ['host_offline'] : []),
     ...(isRefusedWhileBlocked(route) ? ['policy_blocked'] : []),
     ...(isWrite ? ['invalid_body', 'payload_too_large', 'unsupported_media_type'] : []),
     ...(route.body ? ['missing_field', 'invalid_json'] : []),

@@ -53,7 +53,7 @@ export function taskRoutes({ fleet, time }: { fleet: Fleet; time: TimeFormat }):
       scope: 'task:read',
       bound: 'task',
       tag: 'Tasks',
-      summary: 'Returns a task',
+      summary: 'Returns a task. `host_offline` means that an offline host may have it',
       params: TaskPathSchema,
       data: TaskRowSchema,
       handle: ({ task, caller }) => ({ data: taskRow(task, time, ownNameOf(caller)) }),
