@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
 import { BerthError } from '../../../shared/errors.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -159,6 +160,38 @@ describe('the container API', () => {
     }
   })
 
+  it('shows the recorded standby of a container whose host does not have it, and removes it', async () => {
+    const { id, uuid } = await gateway.fleet.addGuest()
+    const ask = (method: string, body?: object) =>
+      gateway.request(method, `/containers/${id}/standby`, body ? { body } : {})
+    expect((await ask('PUT', { host_id: 'host-b', interval_minutes: 9 })).status).to.equal(200)
+    // As after a move. A gateway does not set the standby of a broken guest.
+    gateway.fleet.agentOf('host-a').update(uuid, { standby: null, status: 'error' })
+    await gateway.fleet.caughtUp('host-a')
+    const row = (await ask('GET')).body.data
+    expect(row).to.include({ host_id: 'host-b', interval_minutes: 9, age_seconds: -1 })
+    expect(row.error).to.include('has moved')
+    gateway.fleet.agentOf('host-a').update(uuid, { status: 'running' })
+    await gateway.fleet.caughtUp('host-a')
+    expect((await ask('DELETE')).status).to.equal(200)
+    expect((await ask('GET')).body.data).to.include({ host_id: '', error: '' })
+    expect((await ask('DELETE')).status).to.equal(404)
+  })
+
+  it('keeps the record of a standby if its removal fails', async () => {
+    const { id } = await gateway.fleet.addGuest()
+    const ask = (method: string, body?: object, headers = {}) =>
+      gateway.request(method, `/containers/${id}/standby`, { ...(body && { body }), headers })
+    expect((await ask('PUT', { host_id: 'host-b' })).status).to.equal(200)
+    const readRecord = () =>
+      gateway.fleet.relocation.standbys.findRecorded(gateway.fleet.view.findGuest(String(id))!.guest.uuid)
+    const before = await readRecord()
+    expect((await ask('DELETE', undefined, { 'if-match': '"1"' })).status).to.equal(412)
+    expect(await readRecord()).to.deep.equal(before)
+    expect((await ask('DELETE')).status).to.equal(200)
+    expect(await readRecord()).to.equal(undefined)
+  })
+
   it('shows guests of an offline host as unknown, and refuses actions on them', async () => {
     const guest = await gateway.fleet.addGuest({ status: 'running' }, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
@@ -168,7 +201,12 @@ describe('the container API', () => {
     const refused = await gateway.request('POST', `/containers/${guest.id}/stop`)
     expect([refused.status, refused.body.code]).to.deep.equal([503, 'host_offline'])
     expect(refused.headers['retry-after']).to.match(/^\d+$/)
+    const taskPath = `/tasks/${randomUUID()}`
+    const unknown = await gateway.request('GET', taskPath)
+    expect([unknown.status, unknown.body.code]).to.deep.equal([503, 'host_offline'])
+    expect((await gateway.request('GET', '/tasks/no-uuid')).status).to.equal(404)
     await gateway.fleet.setHostState('host-b', 'online')
+    expect((await gateway.request('GET', taskPath)).status).to.equal(404)
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
