@@ -45,7 +45,10 @@ const RowSchema = Type.Object(
     sent_bytes: Type.Integer({ description: 'Bytes that the last complete increment has transferred.' }),
     last_attempt_at: timeSchema('the last attempt ended', 'there was none yet'),
     failures: Type.Integer({ description: 'Failed attempts since the last complete increment.' }),
-    error: Type.String({ description: 'Error of the last attempt. Empty: it succeeded, or there was none yet.' }),
+    error: Type.String({
+      description:
+        'Error of the last attempt, or a text while the standby is not set again after a move. Empty: the last attempt succeeded, or there was none yet.',
+    }),
   },
   { title: 'ContainerStandby' },
 )
@@ -94,7 +97,7 @@ function setRoute({ fleet, time }: Parts): Route {
     audit: 'container.standby',
     tag: 'Containers',
     summary:
-      'Sets the warm standby of a container: another host stores a copy of its disk and receives the changes at a fixed interval. The copy is started only if the containers of a failed host are restored. The copy on a former host is removed. Only for LXC containers',
+      'Sets the warm standby of a container: another host stores a copy of its disk and receives the changes at a fixed interval. The copy is started only if the containers of a failed host are restored. The copy on a former host is removed. If the container moves, the standby is set again: on the same host, or on the former host of the container if it moved to the host of the standby. Only for LXC containers',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { host_id: 'host-2', interval_minutes: 5, bandwidth_mbps: 100 },

@@ -56,7 +56,7 @@ export const guestSettings: Readonly<Record<keyof typeof english, string>> = {
   'reinstall.snapshotNote': '重装前',
   'standby.title': '热备份副本',
   'standby.text':
-    '另一台主机会保存磁盘副本，并每隔几分钟接收一次更改。如果此实例的主机发生故障，可以从副本启动实例。副本存在期间，实例在存储池中最多可占用两倍的磁盘大小。',
+    '另一台主机会保存磁盘副本，并每隔几分钟接收一次更改。如果此实例的主机发生故障，可以从副本启动实例。实例迁移后，副本会自动重新建立。副本存在期间，实例在存储池中最多可占用两倍的磁盘大小。',
   'standby.state': '副本的时间：',
   'standby.none': '尚无完整的副本。',
   'standby.failed': '上次更新副本失败：{{error}}',
