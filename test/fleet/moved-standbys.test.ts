@@ -115,7 +115,7 @@ describe('the warm standby of a guest that moves', function () {
     await ask('POST', `/hosts/${c.id}/drain`, {})
     await waitFor(async () => (await read(`/containers/${id}`)).host_id === b.id, { what: () => gateway.logTail() })
     const query = 'action=container.standby_remove&user=system'
-    const entries = async (): Promise<Body[]> => (await read(`/audit-logs?${query}`)) as unknown as Body[]
+    const entries = async (): Promise<Body[]> => (await read(`/audit-logs?${query}`)) as Body[]
     await waitFor(async () => (await entries()).length > 0, { what: () => gateway.logTail() })
     expect((await entries())[0]!.detail).to.include('host c is draining')
     await waitFor(async () => (await standbyOf(id)).host_id === '', { what: 'no standby' })
