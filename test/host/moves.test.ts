@@ -92,7 +92,7 @@ describe('a gateway that moves guests between two hosts', function () {
     writeFileSync(join(pair.diskOf(first, guest), 'root/later'), 'increment')
   })
 
-  it('sends only changes to the host of the standby when the guest moves there', async () => {
+  it('sends only changes to the host of the standby when the guest moves there, and then copies it back', async () => {
     const guest = await pair.create('mirrored', { start: false })
     const large = randomBytes(64 * mib)
     writeFileSync(join(pair.diskOf(first, guest), 'root/large'), large)
@@ -118,10 +118,15 @@ describe('a gateway that moves guests between two hosts', function () {
     const moved = pair.diskOf(second, guest)
     expect(readFileSync(join(moved, 'root/large')).equals(large)).to.equal(true)
     expect(readFileSync(join(moved, 'root/later')).toString()).to.equal('change')
-    await waitFor(() => copyOf(first, guest).length + copyOf(second, guest).length === 0, { what: () => pair.logs() })
+    // The former host stores the copy now.
+    await waitFor(async () => (await readStandby(guest))['age_seconds'] >= 0, { what: () => pair.logs() })
+    expect(await readStandby(guest)).to.include({ host_id: pair.idOf(first), interval_minutes: 1440, failures: 0 })
+    expect((await readStandby(guest))['sent_bytes']).to.be.above(64 * mib)
+    expect([copyOf(first, guest).length, copyOf(second, guest).length]).to.deep.equal([1, 1])
     expect(
       (await pair.ended(await pair.gateway.request('DELETE', `/containers/${guest.id}/delete`)))['status'],
     ).to.equal('done')
+    await waitFor(() => copyOf(first, guest).length === 0, { what: () => pair.logs() })
   })
 
   it('plans a move without changing anything', async () => {
