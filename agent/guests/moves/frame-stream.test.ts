@@ -1,35 +1,13 @@
 import { expect } from 'chai'
 import { once } from 'node:events'
 import { duplexPair } from 'node:stream'
-import { setImmediate } from 'node:timers/promises'
 import { frameOf } from '../../../shared/framing.js'
 import { FrameStream } from './frame-stream.js'
 
-const mib = 1024 ** 2
 const hourMs = 3_600_000
 const empty = frameOf(Buffer.alloc(0))
 
 describe('the stream of messages and data between two hosts', () => {
-  it('waits only while much data has not been read', async () => {
-    const [near, far] = duplexPair()
-    const stream = new FrameStream(near)
-    await stream.sendData(Buffer.alloc(mib / 2))
-    let isSent = false
-    const sending = stream.sendData(Buffer.alloc(2 * mib)).then(() => (isSent = true))
-    await setImmediate()
-    expect(isSent).to.equal(false)
-    far.resume()
-    await sending
-  })
-
-  it('throws an error if the connection is closed', async () => {
-    const [near] = duplexPair()
-    const stream = new FrameStream(near)
-    near.destroy()
-    const error: unknown = await stream.send({}).catch((cause: unknown) => cause)
-    expect(error).to.be.instanceOf(Error)
-  })
-
   it('ignores keep-alives between frames', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near)

@@ -9,8 +9,6 @@ export const memoryProtocol = 'berth-memory/1'
 
 /** Size in bytes of the parts in which data is sent. A frame has at most 96 KiB. */
 const partBytes = 64 * 1024
-/** Maximum size in bytes of the data that waits in a stream before its writer waits. */
-const maxQueuedBytes = 1024 * 1024
 
 export interface Frame {
   readonly content: Buffer
@@ -97,14 +95,9 @@ async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silence
   }
 }
 
-/**
- * Writes data, and waits until the stream holds little data that is still to be written. Does not wait for this data
- * itself, because waiting for each part would leave connection and disk idle in turns.
- * @throws the stream's error, also for a closed stream. An error of the last part is thrown by the next call.
- */
+/** Writes data and waits until the stream has taken it. @throws the stream's error, also for a closed stream */
 export function writeTo(stream: Writable, data: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(error) : resolve()))
-    if (stream.writable && stream.writableLength <= maxQueuedBytes) resolve()
   })
 }
