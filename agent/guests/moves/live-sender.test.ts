@@ -45,7 +45,10 @@ describe('the end of a live move on its source', () => {
     sender = new LiveSender({ context, readTraffic: async () => null }, pauses)
     isPaused = true
   })
-  afterEach(() => store.changes.db.close())
+  afterEach(async () => {
+    await pauses.close()
+    store.changes.db.close()
+  })
 
   const roleOf = (): string => readOwnership(store, uuid).role
 
