@@ -89,9 +89,10 @@ export class AlertStore {
     if (known === undefined || known.guestUuid === alert.guestUuid) this.put(id, { ...alert, moved: true }, samples)
   }
 
-  /** Deletes all alerts of a guest, because they moved with it to another host. */
-  removeOf(guestUuid: string): void {
-    this.#delete(this.#ofGuest.all(guestUuid, -1).map(({ id }) => id))
+  /** Deletes the alerts of a guest that moved with it to another host: those that did not change after `revision`. */
+  removeOf(guestUuid: string, revision: number): void {
+    const moved = this.#ofGuest.all(guestUuid, -1).filter((alert) => alert.revision <= revision)
+    this.#delete(moved.map(({ id }) => id))
   }
 
   /** Deletes alerts that are older than `beforeMs`. If more than `keep` are left, deletes the oldest ones, too. */

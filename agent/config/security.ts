@@ -2,6 +2,9 @@ import { Type } from 'typebox'
 import { keptAlerts } from '../../shared/abuse.js'
 import { section } from './fields.js'
 
+/** Maximum grace period in seconds between a critical alert and the stop of its guest. */
+export const longestGraceSeconds = 3600
+
 const threshold = (value: number) => Type.Integer({ minimum: 1, maximum: 10_000_000, default: value })
 const ports = (...list: number[]) =>
   Type.Array(Type.Integer({ minimum: 1, maximum: 65535 }), {
@@ -144,7 +147,7 @@ export const securitySchema = Type.Object(
     /** True if port 25 of other computers is closed, except for guests whose own settings open it. */
     close_smtp: Type.Boolean({ default: true }),
     /** Seconds between a critical alert and the stop of its guest. */
-    grace_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 60 }),
+    grace_seconds: Type.Integer({ minimum: 1, maximum: longestGraceSeconds, default: 60 }),
     /** Number of days for which alerts are stored (`keep_days`), and maximum number of stored alerts (`keep`). */
     keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 90 }),
     keep: Type.Integer({ minimum: 100, maximum: keptAlerts, default: keptAlerts }),

@@ -1,11 +1,11 @@
 import { figureNames, indexAt, recordBytes, tiers, type Range, type Tier } from './plan-series.js'
 
-/* A guest's series moves to another host as its records. Each ring is one text: records in base64. */
+/* The usage history of a guest is sent as records. The records of each ring form one base64 text. */
 
 export type SeriesPart = Readonly<Record<Range, string>>
 
-/** Maximum difference in ms between the clocks of two hosts. Records that are further in the future are dropped. */
-const clockMs = 10 * 60_000
+/** Maximum difference in ms between the clocks of two hosts. Data that is further in the future is dropped. */
+export const clockMs = 10 * 60_000
 /** Maximum value of a figure. It is above every possible number of bytes. */
 const maxFigure = 1e18
 

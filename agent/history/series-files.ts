@@ -1,4 +1,16 @@
-import { closeSync, constants, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { applyWrites, planWrites, seriesBytes, tiers, type Point, type SeriesWrite } from './plan-series.js'
 
@@ -49,6 +61,19 @@ export class SeriesFiles {
       for (const { offset, bytes } of writes) writeSync(file, bytes, 0, bytes.length, offset)
     } finally {
       closeSync(file)
+    }
+  }
+
+  /** Replaces a file. When this returns, the file survives a failure of the host's power. */
+  replace(key: string, bytes: Buffer): void {
+    const path = join(this.directory, key)
+    writeFileSync(`${path}.new`, bytes, { mode: 0o600, flush: true })
+    renameSync(`${path}.new`, path)
+    const directory = openSync(this.directory, constants.O_RDONLY)
+    try {
+      fsyncSync(directory)
+    } finally {
+      closeSync(directory)
     }
   }
 

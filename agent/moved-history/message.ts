@@ -5,8 +5,9 @@ import { uuidPattern } from '../../shared/guest-rules.js'
 import { parseMessage } from '../guests/moves/messages.js'
 import { lastTimeMs } from '../guests/parse-settings.js'
 import type { RecordedFlow } from '../abuse/contract.js'
+import { longestGraceSeconds } from '../config/security.js'
 import { keptSamples, type AlertState } from '../abuse/plan-merge.js'
-import { maxTextLength } from '../history/plan-transfer.js'
+import { clockMs, maxTextLength } from '../history/plan-transfer.js'
 import { movedSubjects, type MovedOperation } from '../operations/moved-operations.js'
 
 /*
@@ -99,10 +100,39 @@ export interface HistoryMessage extends Omit<Static<typeof messageSchema>, 'oper
   readonly alerts: readonly SentAlert[]
 }
 
-/** Reads a message of another host. Drops invalid items and unknown fields. @throws {BerthError} `bad_stream` */
-export function parseHistory(raw: string): HistoryMessage {
+/**
+ * Reads a message of another host. Drops invalid items, items with times in the future, and unknown fields.
+ * @throws {BerthError} `bad_stream`
+ */
+export function parseHistory(raw: string, nowMs: number): HistoryMessage {
   const { operations, alerts, ...message } = parseMessage(messageSchema, parseJson(raw))
-  return { ...message, operations: validOf(operation, operations), alerts: validOf(alert, alerts) }
+  const latestMs = nowMs + clockMs
+  return {
+    ...message,
+    operations: validOf<MovedOperation>(operation, operations).filter(
+      ({ createdAtMs, startedAtMs, finishedAtMs }) => Math.max(createdAtMs, startedAtMs, finishedAtMs) <= latestMs,
+    ),
+    alerts: validOf<SentAlert>(alert, alerts).filter((one) => isPast(one, latestMs)),
+  }
+}
+
+/** A hostile host could otherwise send an alert that never ends, and in which all later findings would be counted. */
+function isPast({ samples, suspicion, ...alert }: SentAlert, latestMs: number): boolean {
+  const times = [alert.firstAtMs, alert.lastAtMs, alert.criticalAtMs, suspicion?.sinceMs, suspicion?.lastMs]
+  const latest = Math.max(...times.map((one = 0) => one), ...samples.map(({ atMs }) => atMs))
+  return latest <= latestMs && alert.stopAtMs <= latestMs + longestGraceSeconds * 1000
+}
+
+/** Maximum length in bytes of a message. Other hosts accept longer messages, too (see receive-transfer.ts). */
+const maxMessageBytes = 7 * 1024 ** 2
+
+/** Formats a message. If it is too long, leaves out the oldest half of operations and alerts, and tries again. */
+export function formatHistory(message: HistoryMessage): string {
+  const text = JSON.stringify(message)
+  const { operations, alerts } = message
+  if (Buffer.byteLength(text) <= maxMessageBytes || operations.length + alerts.length === 0) return text
+  const half = <Item>(items: readonly Item[]): readonly Item[] => items.slice(0, Math.floor(items.length / 2))
+  return formatHistory({ ...message, operations: half(operations), alerts: half(alerts) }) // the newest ones come first
 }
 
 /** Returns undefined, which no schema accepts, if the text is not valid JSON. */

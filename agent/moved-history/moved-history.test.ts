@@ -13,7 +13,7 @@ import { SeriesFiles } from '../history/series-files.js'
 import { OperationStore } from '../operations/operation-store.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
-import { mostMoved } from './message.js'
+import { maxTextChars, mostMoved } from './message.js'
 import { MovedHistory } from './moved-history.js'
 
 const { uuid } = stoppedGuest
@@ -51,12 +51,12 @@ class HistoryHost {
   readonly series = new SeriesFiles(this.directory)
   readonly history = new MovedHistory({ ...this, now: () => nowMs, log: pino({ level: 'silent' }) })
 
-  addTask(n: number, subjectUuid = uuid): void {
+  addTask(n: number, subjectUuid = uuid, message = `because of ${n}`): void {
     const subject = { kind: 'guest', id: subjectUuid, name: 'web', number: 1 }
     const input = { password: 'secret' }
     const times = { requestedBy: 'admin', createdAtMs: nowMs + n }
     this.operations.insert({ id: idOf(n), action: 'stop', subject, requestHash: `hash${n}`, input, ...times })
-    this.operations.end(idOf(n), 'failed', nowMs + n, { code: 'failed', message: `because of ${n}` })
+    this.operations.end(idOf(n), 'failed', nowMs + n, { code: 'failed', message })
   }
 
   receive(raw: string, to = transfer): void {
@@ -175,17 +175,42 @@ describe('the history of a guest that moves', () => {
     expect(to.alerts.find(id)?.guestUuid).to.equal('another guest')
   })
 
-  it('returns with the guest to a host that has removed it, and leaves this host again', () => {
+  const sentExcept = (except: string) => ({ revision: from.changes.revision, except })
+
+  it('stays on the former host if it changed after it was sent', () => {
+    from.addTask(1)
+    const alert = from.alerts.put(undefined, alertOf(uuid))
+    const { revision } = from.changes
+    from.addTask(2)
+    const newAlert = from.alerts.put(undefined, alertOf(uuid, 'new'))
+    from.changes.transaction(() => from.history.removeLeft(uuid, { revision, except: '' }))
+    expect(idsOf(from)).to.deep.equal([idOf(2)])
+    expect([from.alerts.find(alert), from.alerts.find(newAlert)?.detail]).to.deep.equal([undefined, 'new'])
+  })
+
+  it('is sent without its oldest entries if it is too long', () => {
+    const long = '€'.repeat(maxTextChars)
+    for (let n = 1; n <= mostMoved.operation; n++) from.addTask(n, uuid, long)
+    for (let n = 1; n <= mostMoved.alert; n++) from.alerts.put(undefined, alertOf(uuid, long))
+    const text = from.history.collect(uuid, start, '')
+    expect(Buffer.byteLength(text)).to.be.below(7.5 * 1024 ** 2)
+    to.receive(text)
+    to.adopt()
+    expect(idsOf(to)).to.include(idOf(mostMoved.operation)).and.not.include(idOf(1))
+  })
+
+  it('moves back with the guest to its first host, and away again', () => {
     for (const n of [1, 2]) from.addTask(n)
     send()
     to.changes.transaction(() => to.history.adopt(transfer))
-    from.changes.transaction(() => from.history.removeLeft(uuid, idOf(2)))
+    from.changes.transaction(() => from.history.removeLeft(uuid, sentExcept(idOf(2))))
     expect(idsOf(from)).to.deep.equal([idOf(2)])
     const back = { transferId: 'm2', uuid }
     from.receive(to.history.collect(uuid, start, ''), back)
     from.changes.transaction(() => from.history.adopt(back))
     expect(idsOf(from)).to.have.members([idOf(1), idOf(2)])
-    for (let times = 0; times < 2; times++) from.changes.transaction(() => from.history.removeLeft(uuid, ''))
+    for (let times = 0; times < 2; times++)
+      from.changes.transaction(() => from.history.removeLeft(uuid, sentExcept('')))
     expect(idsOf(from)).to.deep.equal([])
   })
 
@@ -219,6 +244,7 @@ describe('the history of a guest that moves', () => {
       ['of another kind of subject', { subjectKind: 'image' }],
       ['with a text as its time', { finishedAtMs: 'today' }],
       ['with a time in the far future', { createdAtMs: 1e300 }],
+      ['with a time in the near future', { finishedAtMs: nowMs + 3_600_000 }],
       ['with a very long text', { requestedBy: 'x'.repeat(1000) }],
       ['with an impossible progress', { progress: 101 }],
     ] as const)
@@ -229,7 +255,13 @@ describe('the history of a guest that moves', () => {
         expect(to.operations.list().map(({ id }) => id)).to.deep.equal([idOf(1)])
       })
 
+    const late = nowMs + 3_600_000
     for (const [name, change] of [
+      ['that began in the future', { firstAtMs: late }],
+      ['that ends in the future', { lastAtMs: late }],
+      ['that became critical in the future', { criticalAtMs: late }],
+      ['with a suspicion in the future', { suspicion: { sinceMs: nowMs, lastMs: late } }],
+      ['with a stop in the distant future', { action: 'canceled', stopAtMs: nowMs + 30 * 24 * 3_600_000 }],
       ['of an unknown type', { type: 'tomorrow' }],
       ['of an unknown action', { action: 'explode' }],
       ['with an invalid port', { targetPort: 70_000 }],

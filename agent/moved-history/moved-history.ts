@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { AlertStore } from '../abuse/alert-store.js'
-import type { GuestHistory, HistoryPosition, HistoryTransfer } from '../guests/record/guest-history.js'
+import type { GuestHistory, HistoryPosition, HistoryTransfer, SentHistory } from '../guests/record/guest-history.js'
 import { guestSubject } from '../guests/operations/guest-order.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import type { GuestStore } from '../guests/record/guest-store.js'
@@ -9,7 +9,7 @@ import { mergePart, planPart } from '../history/plan-transfer.js'
 import type { SeriesFiles } from '../history/series-files.js'
 import { MovedOperations } from '../operations/moved-operations.js'
 import type { OperationStore } from '../operations/operation-store.js'
-import { maxTextChars, mostMoved, parseHistory, type HistoryMessage, type SentAlert } from './message.js'
+import { formatHistory, maxTextChars, mostMoved, parseHistory, type HistoryMessage, type SentAlert } from './message.js'
 import { ReceivedHistory, type ReceivedItems } from './received-history.js'
 
 export interface MovedHistoryParts {
@@ -40,12 +40,12 @@ export class MovedHistory implements GuestHistory {
       alerts: alerts.listOf(uuid, revision, mostMoved.alert).map((one) => ({ ...one, detail: cut(one.detail) })),
       series: planPart(series.readLatest(uuid), atMs),
     }
-    return JSON.stringify(message)
+    return formatHistory(message)
   }
 
-  removeLeft(uuid: string, except: string): void {
-    this.#operations.removeOf(uuid, except, this.parts.now())
-    this.parts.alerts.removeOf(uuid)
+  removeLeft(uuid: string, { revision, except }: SentHistory): void {
+    this.#operations.removeOf(uuid, { revision, except }, this.parts.now())
+    this.parts.alerts.removeOf(uuid, revision)
   }
 
   position(transfer: HistoryTransfer): HistoryPosition {
@@ -53,7 +53,7 @@ export class MovedHistory implements GuestHistory {
   }
 
   receive(transfer: HistoryTransfer, raw: string): void {
-    this.#received.add(transfer, parseHistory(raw), this.parts.now())
+    this.#received.add(transfer, parseHistory(raw, this.parts.now()), this.parts.now())
   }
 
   adopt(transfer: HistoryTransfer): void {
@@ -79,7 +79,7 @@ export class MovedHistory implements GuestHistory {
       const merged = series.read(uuid)
       mergePart(merged, planPart(received, 0), now())
       rollUpEnded(merged, now())
-      series.write(uuid, [{ offset: 0, bytes: merged }])
+      series.replace(uuid, merged)
     } catch (err) {
       log.error({ err, guest: uuid }, 'could not write the usage history of a guest that has arrived')
     }

@@ -53,14 +53,18 @@ export class MovedOperations {
       .run(values)
   }
 
-  /** Removes the ended operations of a guest that has left. @param except id of the operation that moved the guest */
-  removeOf(guestUuid: string, except: string, nowMs: number): void {
+  /**
+   * Removes the ended operations of a guest that has left. Operations that have changed after `revision` stay.
+   * @param sent.except id of the operation that moved the guest
+   */
+  removeOf(guestUuid: string, sent: { readonly revision: number; readonly except: string }, nowMs: number): void {
     const ids = this.store.changes.db
-      .prepare<[string, string], string>(
-        `SELECT id FROM operations WHERE ${ofGuest} AND id <> ? AND finished_at_ms > 0 ORDER BY rowid`,
+      .prepare<[string, string, number], string>(
+        `SELECT id FROM operations WHERE ${ofGuest} AND id <> ? AND finished_at_ms > 0 AND revision <= ?
+         ORDER BY rowid`,
       )
       .pluck()
-      .all(guestUuid, except)
+      .all(guestUuid, sent.except, sent.revision)
     for (const id of ids) this.store.remove(id, nowMs)
   }
 

@@ -69,6 +69,22 @@ describe('the tasks and alerts of a guest that moves', () => {
     expect([shownAt(), view.alerts('to').length, news]).to.deep.equal(['to', 1, []])
   })
 
+  for (const order of [
+    ['to', 'third'],
+    ['third', 'to'],
+  ] as const)
+    it(`are those of the new host, although a third host claims them, too (${order[0]} first)`, () => {
+      const third = view.setHost({ ...record, id: 'third', name: 'third', address: 'third:1' })
+      third.epoch = 'known'
+      view.apply(from, task())
+      for (const name of order)
+        view.apply(name === 'to' ? to : third, task({ moved: true, error: name === 'to' ? '' : 'lie' }))
+      guestLeaves()
+      view.apply(to, { $case: 'guest', value: guest })
+      view.apply(from, gone('operation', 't'))
+      expect(shownAt()).to.equal('to')
+    })
+
   for (const [name, other] of [
     ['that has not moved', task({ error: 'lie' })],
     ['that has not ended', task({ moved: true, status: 'running' })],

@@ -14,8 +14,8 @@ export class ReportedOperations {
   /** Condition that is notified, by operation id, when an operation changes. */
   readonly changed = new KeyedCondition()
 
-  /** By operation id: host that reports an operation too, which is shown at the former host of its guest. */
-  readonly #waiting = new Map<string, HostState>()
+  /** By operation id: further hosts that report an operation, which is shown at the host that reported it first. */
+  readonly #waiting = new Map<string, Set<HostState>>()
 
   constructor(private readonly changes: FleetChanges) {}
 
@@ -32,7 +32,7 @@ export class ReportedOperations {
   }
 
   delete(host: HostState, id: string): void {
-    if (host.waitingOperations.delete(id)) return
+    if (host.waitingOperations.delete(id)) return this.#endWait(host, id)
     const before = this.#drop(host, id)
     if (before && !this.table.find(id)) this.changes.tell(host, { kind: 'task', before })
   }
@@ -51,8 +51,14 @@ export class ReportedOperations {
 
   /** The operation is shown at this host when the other host of its guest no longer reports it. */
   #wait(host: HostState, view: OperationView): void {
-    host.waitingOperations.set(view.operation.id, view)
-    this.#waiting.set(view.operation.id, host)
+    const { id } = view.operation
+    host.waitingOperations.set(id, view)
+    this.#waiting.set(id, (this.#waiting.get(id) ?? new Set()).add(host))
+  }
+
+  #endWait(host: HostState, id: string): void {
+    const waiting = this.#waiting.get(id)
+    if (waiting?.delete(host) && waiting.size === 0) this.#waiting.delete(id)
   }
 
   /** Cuts long texts and lists of an operation. Returns `undefined` if the id is invalid or belongs to another host. */
@@ -75,11 +81,11 @@ export class ReportedOperations {
   }
 
   #showWaiting(id: string): void {
-    const next = this.#waiting.get(id)
+    const next = ownerFirst([...(this.#waiting.get(id) ?? [])], (host) => [host, host.waitingOperations.get(id)])
     const view = next?.waitingOperations.get(id)
-    this.#waiting.delete(id)
     if (!next || !view) return
     next.waitingOperations.delete(id)
+    this.#endWait(next, id)
     this.#show(next, view)
   }
 
@@ -92,6 +98,21 @@ export class ReportedOperations {
     const oldest = [...host.operations.values()].find((view) => subjectOf(view) === crowded)
     if (oldest) this.#drop(host, oldest.operation.id)
   }
+}
+
+/**
+ * Chooses the host that has the operation's guest, because a former host of the guest could lie. If several hosts or none
+ * have the guest, returns the first one.
+ */
+export function ownerFirst<Item>(
+  items: readonly Item[],
+  partsOf: (item: Item) => readonly [HostState | undefined, OperationView | undefined],
+): Item | undefined {
+  const hasGuest = (item: Item): boolean => {
+    const [host, view] = partsOf(item)
+    return view !== undefined && host?.guests.has(guestUuidOf(view.operation)) === true
+  }
+  return items.find(hasGuest) ?? items[0]
 }
 
 /** True if both are the same ended operation, which moved with its guest from one host to another. */

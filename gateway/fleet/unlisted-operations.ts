@@ -6,7 +6,7 @@ import { uuidPattern } from '../../shared/guest-rules.js'
 import type { OperationView } from './contract.js'
 import type { HostState } from './host-state.js'
 import type { HostWatcher } from './host-watcher.js'
-import { isSamePast } from './reported-operations.js'
+import { isSamePast, ownerFirst } from './reported-operations.js'
 import type { FleetState } from './view.js'
 import type { WatchedHosts } from './watched-hosts.js'
 
@@ -47,7 +47,9 @@ export class UnlistedOperations {
     const isOne = first !== undefined && others.every((other) => isSamePast(first.operation, other.operation))
     if (first && !isOne) this.#refuseAll(found, id)
     // The operation can have appeared in the fleet view in the meantime.
-    return this.parts.view.findOperation(id) ?? (isOne ? first : undefined)
+    const { view } = this.parts
+    const owner = ownerFirst(found, (one) => [view.findState(one.hostId), one])
+    return view.findOperation(id) ?? (isOne ? owner : undefined)
   }
 
   async #ask({ host, client }: HostWatcher, id: string): Promise<OperationView | undefined> {

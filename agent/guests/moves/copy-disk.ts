@@ -6,7 +6,7 @@ import { sortStandbySnapshots } from '../record/standby-ids.js'
 import { awaitSettled, takeHidden } from '../snapshots/snapshot-space.js'
 import { connectTarget, type TransferTarget } from './connect-target.js'
 import { DiskSender } from './disk-sender.js'
-import { noteHistorySent, readIsWanted } from './leave.js'
+import { noteSentHistory, readIsWanted } from './leave.js'
 import type { MovedTraffic, MoveInput } from './move-input.js'
 import { makeManifest } from './manifest.js'
 import { findParent, needsRound, refuseSlow, type SentDisk } from './plan-copy-rounds.js'
@@ -126,10 +126,11 @@ async function sendLast(parts: CopyParts, step: Move, { deadline, round, paused 
     await paused?.check()
     await sendStill(context, step, { sender, id })
     await paused?.check()
+    const { revision } = store.changes
     const hasHistory = await sendHistory(context, step, sender)
     const isWanted = readIsWanted(store, uuid)
     await sender.finish(id, makeManifest(context, store.get(uuid), { trafficCount, isWanted }), paused !== undefined)
-    if (hasHistory) noteHistorySent(store, uuid)
+    if (hasHistory) noteSentHistory(store, uuid, revision)
     await paused?.sendMemory()
     if (paused) await sender.confirm()
   })

@@ -14,8 +14,8 @@ export interface LeavingDetails {
   readonly pausedAtMs?: number
   /** Public IPv4 addresses that the guest keeps on the target. Absent in records of older versions. */
   readonly keptIpv4s?: readonly string[]
-  /** True if the target has the guest's history, so that this host deletes it with the guest. */
-  readonly historySent?: boolean
+  /** Revision of the journal up to which the target has the guest's tasks and alerts. This host then deletes them. */
+  readonly historyRevision?: number
 }
 
 /** Interval in ms at which the journal is checked for the gateway's decision, in case a notification was missed. */
@@ -83,12 +83,13 @@ export function readKept(store: GuestStore, uuid: string): readonly string[] {
   return (readDetails(store, uuid) as Partial<LeavingDetails>).keptIpv4s ?? []
 }
 
-export function noteHistorySent(store: GuestStore, uuid: string): void {
-  writeDetails(store, uuid, { ...(readDetails(store, uuid) as Partial<LeavingDetails>), historySent: true })
+export function noteSentHistory(store: GuestStore, uuid: string, historyRevision: number): void {
+  writeDetails(store, uuid, { ...(readDetails(store, uuid) as Partial<LeavingDetails>), historyRevision })
 }
 
-export function isHistorySent(store: GuestStore, uuid: string): boolean {
-  return (readDetails(store, uuid) as Partial<LeavingDetails>).historySent ?? false
+/** Returns the revision of the journal up to which the target has the guest's history. Undefined: it has nothing. */
+export function readSentHistory(store: GuestStore, uuid: string): number | undefined {
+  return (readDetails(store, uuid) as Partial<LeavingDetails>).historyRevision
 }
 
 /** Returns the time at which a live move paused the guest. Undefined: the guest was stopped. */

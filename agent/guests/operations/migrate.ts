@@ -10,7 +10,7 @@ import { copyRunning, copyStopped, forgetSent, type CopyParts } from '../moves/c
 import type { LiveSender } from '../moves/live-sender.js'
 import { sealTicketKey } from '../moves/ticket-key.js'
 import type { MoveInput } from '../moves/move-input.js'
-import { awaitOwner, handOver, isHistorySent, leave, readPausedAt, stay } from '../moves/leave.js'
+import { awaitOwner, handOver, leave, readPausedAt, readSentHistory, stay } from '../moves/leave.js'
 import { readOwnership } from '../moves/change-ownership.js'
 import { parseAddresses } from '../parse-settings.js'
 import { networkOf } from '../resources/network.js'
@@ -107,12 +107,16 @@ function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
 
-/** Removes a guest that has left. Its history goes, too, if the target has it. @param moveId the task that stays */
+/**
+ * Removes a guest that has left. Also deletes its tasks and alerts, if the target has them.
+ * @param moveId id of the move's task, which stays on this host
+ */
 function forgetLeft(context: BackupContext, uuid: string, moveId: string): void {
   const { store, history } = context
   if (!isLeft(context, uuid)) return
   store.remove(uuid) // precedes the history, so that gateways see its removal as a part of the move
-  if (isHistorySent(store, uuid)) history.removeLeft(uuid, moveId)
+  const revision = readSentHistory(store, uuid)
+  if (revision !== undefined) history.removeLeft(uuid, { revision, except: moveId })
 }
 
 /** For an offline move, shuts the guest down before its disk is copied. The undo starts the guest again. */

@@ -5,18 +5,26 @@ export interface HistoryTransfer {
   readonly uuid: string
 }
 
-/** Position in the history of a guest on the sending host: revision of its journal, and time in ms since 1970. */
+/** Position up to which a guest's history was sent: the revision of the sending host's journal, and a time in ms since 1970. */
 export interface HistoryPosition {
   readonly revision: number
   readonly atMs: number
+}
+
+/** History that another host has. */
+export interface SentHistory {
+  /** Revision of this host's journal up to which the history was sent. */
+  readonly revision: number
+  /** Id of an operation that was not sent. */
+  readonly except: string
 }
 
 /** The ended tasks, alerts and usage of guests. They move with a guest, but are not in its record. */
 export interface GuestHistory {
   /** Returns the part of a guest's history after a position, for another host. @param except operation that stays */
   collect(uuid: string, after: HistoryPosition, except: string): string
-  /** Removes the history of a guest that has left, except one operation. Joins the caller's transaction. */
-  removeLeft(uuid: string, except: string): void
+  /** Removes sent tasks and alerts of a guest that has left. Joins the caller's transaction. */
+  removeLeft(uuid: string, sent: SentHistory): void
   /** Returns the position up to which this host has received a guest's history. */
   position(transfer: HistoryTransfer): HistoryPosition
   /**

@@ -6,7 +6,8 @@ import type { GuestView } from '../contract.js'
 import { noStandby } from '../move-contract.js'
 import { findReported } from '../reported-guests.js'
 import type { FleetState } from '../view.js'
-import { planMoved, type MovedStep } from './plan-moved-standby.js'
+import { isUnknown, planMoved, type MovedStep } from './plan-moved-standby.js'
+import { isReady } from './plan-standbys.js'
 import type { StandbyStore, StoredStandby } from './standby-store.js'
 import type { Standbys } from './standbys.js'
 
@@ -21,10 +22,13 @@ export interface MovedStandbysOptions {
 }
 
 /**
- * Sets the standbys of moved guests again. The store has the standby until then, so a gateway or agent that is killed
- * loses nothing.
+ * Sets the standbys of moved guests again. The store keeps the old record until the new host has the standby. A killed
+ * gateway or agent therefore loses nothing.
  */
 export class MovedStandbys {
+  /** Ids of the unknown standbys of the last call of `removeUnknown`. */
+  #unknown: ReadonlySet<string> = new Set()
+
   constructor(private readonly options: MovedStandbysOptions) {}
 
   /**
@@ -37,6 +41,29 @@ export class MovedStandbys {
     return (await Promise.all(restores)).includes(false)
   }
 
+  /**
+   * Removes standbys that guests report and the store does not have, because a gateway was killed while it changed them.
+   * Waits for a second call with the same standby, because a gateway can be changing it now. Never rejects.
+   */
+  async removeUnknown(guests: readonly GuestView[], stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
+    const unknown = guests.filter((view) => isReady(view) && isUnknown(view, stored.get(view.guest.uuid)))
+    const before = this.#unknown
+    this.#unknown = new Set(unknown.map(({ guest }) => guest.standby!.standbyId))
+    const known = unknown.filter(({ guest }) => before.has(guest.standby!.standbyId))
+    await Promise.all(known.map((view) => this.#removeQuietly(view)))
+  }
+
+  async #removeQuietly(view: GuestView): Promise<void> {
+    const { log } = this.options
+    const { uuid: guest, revision } = view.guest
+    try {
+      await this.#change(view, revision, noStandby)
+      log.warn({ guest }, 'the standby of a container was removed, because its change had been interrupted')
+    } catch (error) {
+      log.info({ guest, reason: describeError(error) }, 'could not remove an unknown standby; trying again later')
+    }
+  }
+
   /** @returns false if a further call is needed soon */
   async #restoreQuietly(uuid: string, stored: StoredStandby, isRelocating: boolean): Promise<boolean> {
     const view = this.options.view.findGuest(uuid)
@@ -46,7 +73,8 @@ export class MovedStandbys {
     } catch (error) {
       const reason = describeError(error)
       this.options.log.info({ guest: uuid, reason }, 'could not set the standby of a moved container; trying again')
-      return !(error instanceof BerthError && error.code === 'precondition_failed') // others need more time
+      // A retry soon helps only if the guest has changed. Other errors wait for the check of the next minute.
+      return !(error instanceof BerthError && error.code === 'precondition_failed')
     }
   }
 
@@ -96,6 +124,6 @@ export class MovedStandbys {
     const { uuid, name } = view.guest
     await standbyEnded?.(view, reason)
     await standbyStore.replace(uuid, stored.standbyId, undefined)
-    log.warn({ guest: uuid, name, reason }, 'the standby of a container has ended, because the container moved to it')
+    log.warn({ guest: uuid, name, reason }, 'the standby of a container has ended, because no host can store its copy')
   }
 }

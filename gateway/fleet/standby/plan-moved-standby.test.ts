@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { GuestView } from '../contract.js'
-import { planMoved, type MovedFacts } from './plan-moved-standby.js'
+import { isUnknown, planMoved, type MovedFacts } from './plan-moved-standby.js'
 
 const stored = { standbyId: 's1', hostId: 'b', fromHostId: 'a', intervalMinutes: 10, bandwidthMbps: 7 }
 const usual = { uuid: 'u1', virtualization: 'lxc', status: 'running', ownership: { role: 'owner' } }
@@ -27,6 +27,12 @@ describe('the standby of a guest', () => {
       on('c', { standby: { standbyId: 's2', hostId: 'b' } }),
       {},
       { kind: 'set', hostId: 'b' },
+    ],
+    [
+      'is not set while an administrator replaces it on the same host',
+      on('a', { standby: { standbyId: 's2', hostId: 'c' } }),
+      {},
+      { kind: 'none' },
     ],
     ['waits for the end of the move', on('c'), { isRelocating: true }, { kind: 'wait' }],
     ['waits until the former host has deleted the guest', on('b'), { formerRole: 'handed_over' }, { kind: 'wait' }],
@@ -82,4 +88,16 @@ describe('the standby of a guest', () => {
       const facts = { stored, isRelocating: false, former, formerRole: undefined, ...change } as unknown as MovedFacts
       expect(planMoved(view, facts)).to.deep.equal(expected)
     })
+})
+
+describe('a standby that a guest reports', () => {
+  const reported = { standby: { standbyId: 's1', hostId: 'b' } }
+  for (const [name, view, record, expected] of [
+    ['is unknown if the store has none', on('a', reported), undefined, true],
+    ['is unknown if the store has another one', on('a', reported), { ...stored, standbyId: 's2' }, true],
+    ['is known if the store has it', on('a', reported), stored, false],
+    ['is not unknown after a move', on('c', reported), stored, false],
+    ['is not unknown if there is none', on('a'), undefined, false],
+  ] as const)
+    it(name, () => expect(isUnknown(view, record)).to.equal(expected))
 })

@@ -27,7 +27,7 @@ export type MovedStep =
 /** Decides what happens to a standby whose guest was moved. The guest's new host does not know the standby. */
 export function planMoved(view: GuestView, facts: MovedFacts): MovedStep {
   const { stored, isRelocating, former, formerRole } = facts
-  if (isStored(view, stored) || !isReady(view)) return { kind: 'none' }
+  if (isStored(view, stored) || isUnknown(view, stored) || !isReady(view)) return { kind: 'none' }
   if (isRelocating) return { kind: 'wait' }
   if (stored.hostId !== view.hostId) return { kind: 'set', hostId: stored.hostId }
   const reason = unfitReason(former)
@@ -35,6 +35,15 @@ export function planMoved(view: GuestView, facts: MovedFacts): MovedStep {
   // The former host refuses a copy until it has deleted the guest. It keeps a fenced guest until an operator deletes it.
   if (formerRole !== undefined && formerRole !== 'fenced') return { kind: 'wait' }
   return { kind: 'set', hostId: stored.fromHostId }
+}
+
+/**
+ * True if the guest's host reports a standby that the store does not have, although the guest was not moved. This lasts
+ * only for a moment, unless the gateway was killed while it changed the standby.
+ */
+export function isUnknown(view: GuestView, stored: StoredStandby | undefined): boolean {
+  if (!view.guest.standby || isStored(view, stored)) return false
+  return stored === undefined || stored.fromHostId === view.hostId
 }
 
 /** Returns why a host cannot store the copy. The features of a host that was never connected are not known. */

@@ -50,7 +50,7 @@ class Lab {
         expect: async () => Promise.reject(conflict('invalid_state', 'the host has the container')),
       },
       standbyStore: { list: async () => this.stored, replace: async (uuid: string) => this.stored.delete(uuid) },
-      moved: { restoreAll: async () => this.restores.shift() ?? false },
+      moved: { restoreAll: async () => this.restores.shift() ?? false, removeUnknown: async () => undefined },
       moves: { list: async () => this.relocating },
       evacuations: { list: async () => [] },
       log: pino({ level: 'silent' }),

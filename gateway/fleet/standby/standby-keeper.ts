@@ -47,7 +47,7 @@ export interface StandbyKeeperOptions extends TransferTicketsOptions {
   readonly view: FleetState
   readonly standbys: Standbys
   readonly standbyStore: Pick<StandbyStore, 'list' | 'replace'>
-  readonly moved: Pick<MovedStandbys, 'restoreAll'>
+  readonly moved: Pick<MovedStandbys, 'restoreAll' | 'removeUnknown'>
   readonly moves: Pick<MoveStore, 'list'>
   /** Evacuations that have not ended. */
   readonly evacuations: { list(): Promise<readonly { readonly uuid: string }[]> }
@@ -69,8 +69,8 @@ export class StandbyKeeper {
   #seen = new Map<string, SeenResult>()
   #tidiedMs = performance.now()
   /**
-   * Time since which guests may have lost their standby in a move. Undefined: none has. The start of a gateway can follow
-   * such a move.
+   * Time of the earliest move that was not checked for lost standbys yet. Undefined: there is no such move. It is set at
+   * the start, because a guest may have moved before.
    */
   #movedSinceMs: number | undefined = performance.now()
   #timer: NodeJS.Timeout | undefined
@@ -113,8 +113,10 @@ export class StandbyKeeper {
         !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
       const running = guests.filter((view) => this.#isRunning(view))
       await Promise.all(planOrders(due.filter(isAllowed), running).map((guest) => this.#orderQuietly(guest)))
-      if (isUntidy) await this.#tidy(relocating, stored)
+      // This precedes the tidying, which waits for slow hosts. The data from the store would be too old after it.
       if (isMoved && (await this.options.moved.restoreAll(relocating, stored))) this.#noteMove()
+      if (isUntidy) await this.options.moved.removeUnknown(guests.filter(isSettled(relocating)), stored)
+      if (isUntidy) await this.#tidy(relocating, stored)
     } catch (error) {
       if (isMoved) this.#noteMove()
       this.options.log.debug({ reason: describeError(error) }, 'could not check the standbys; trying again later')
@@ -125,7 +127,7 @@ export class StandbyKeeper {
     this.#movedSinceMs ??= performance.now()
   }
 
-  /** Another gateway has the lease, and sees the same moves. If that gateway is dead, its lease ends soon. */
+  /** The gateway with the lease handles the same moves. This gateway keeps them for two lease times, in case that gateway is dead. */
   #leaveToHolder(): void {
     if (performance.now() - (this.#movedSinceMs ?? 0) > 2 * leaseMs) this.#movedSinceMs = undefined
   }
@@ -257,9 +259,14 @@ export class StandbyKeeper {
   }
 }
 
-/** True if a guest is on another host now. While a host was offline, its guests have possibly moved. */
+/** True if a guest is on another host now, or if a host has come online or gone offline, because its guests may have moved. */
 function isMove(change: FleetChange): boolean {
   if (change.kind === 'host') return change.before?.state !== change.after?.state
   if (change.kind !== 'guest' || !change.before || !change.after) return false
   return change.before.hostId !== change.after.hostId
+}
+
+/** Returns a filter for guests that neither move nor are restored on another host. */
+function isSettled(relocating: ReadonlySet<string>): (view: GuestView) => boolean {
+  return ({ guest }) => !relocating.has(guest.uuid)
 }

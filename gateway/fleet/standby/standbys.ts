@@ -87,7 +87,8 @@ export class Standbys implements StandbyAdmin {
     try {
       await change()
     } catch (error) {
-      if (stored) await standbyStore.replace(uuid, undefined, stored)
+      // If this fails, too, the keeper of standbys removes the standby from the guest.
+      if (stored) await standbyStore.replace(uuid, undefined, stored).catch(() => undefined)
       throw error
     }
   }
