@@ -122,7 +122,7 @@ describe('customers in the panel', () => {
     expect(limit.status, limit.text).to.equal(200)
     await lab.gateway.fleet.addTraffic(second.uuid, { rxBytes: 850_000_000, txBytes: 0 })
     await page.reload()
-    await card.getByText('85% of the traffic quota is used. The speed is limited when it is used up.').waitFor()
+    await card.getByText('85% of the traffic quota is used. The speed is limited when the quota is used up.').waitFor()
     await memory.waitFor()
     await lab.picture(page, 'customer-card-usage-wide')
     await card.getByRole('button', { name: 'Stop', exact: true }).click()

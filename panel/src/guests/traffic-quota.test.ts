@@ -35,9 +35,16 @@ describe('the warning of a quota', () => {
     [80, 1, 80],
     [85.04, 1, 85],
     [99.9, 1, 99],
-    [100, 1, undefined],
+    [100, 1, 100],
     [85, 0, undefined],
   ] as const)
     it(`is ${warning ?? 'absent'} at ${percent} % of ${limit === 0 ? 'no quota' : 'a quota'}`, () =>
-      expect(quotaWarning(traffic({ used_pct: percent, limit_gb: limit }))).to.equal(warning))
+      expect(quotaWarning(traffic({ used_pct: percent, limit_gb: limit, action: 'throttle' }))).to.equal(warning))
+
+  for (const [percent, warning] of [
+    [99, 99],
+    [100, undefined],
+  ] as const)
+    it(`is ${warning ?? 'absent'} at ${percent} % of a quota that stops the guest`, () =>
+      expect(quotaWarning(traffic({ used_pct: percent, limit_gb: 1, action: 'stop' }))).to.equal(warning))
 })

@@ -22,8 +22,12 @@ export function quotaUses(now: TrafficUsage): QuotaUse[] {
 /** Percentage of a quota from which its user gets a warning. */
 const warningPercent = 80
 
-/** Returns the percentage to warn of, without decimals. Undefined: there is no quota, or no reason for a warning. */
+/**
+ * Returns the percentage to warn of, without decimals. Undefined: there is no quota, or no reason for a warning. A guest
+ * that is stopped for its quota has another message.
+ */
 export function quotaWarning(now: TrafficUsage): number | undefined {
   const percent = Math.floor(now.used_pct)
-  return quotaUses(now).length > 0 && percent >= warningPercent && percent < 100 ? percent : undefined
+  if (quotaUses(now).length === 0 || percent < warningPercent) return undefined
+  return percent >= 100 && now.action === 'stop' ? undefined : percent
 }
