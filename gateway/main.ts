@@ -177,7 +177,7 @@ async function serve(config: GatewayConfig): Promise<void> {
 
 /**
  * Stores compiled code in the directory of the environment variable NODE_COMPILE_CACHE, so that the next start is faster
- * also after a crash. Without this variable, and with Node.js before 22, this does nothing.
+ * also after a crash. Without this variable, and with Node.js before 22.10, this does nothing.
  */
 function storeCompiledCode(): void {
   const { flushCompileCache } = nodeModule as { flushCompileCache?: () => void }

@@ -113,7 +113,7 @@ describe('the history of a guest that moves', () => {
     expect(to.waiting).to.equal(0)
   })
 
-  it('contains alerts with all that decides about the next step, and their recorded flows', () => {
+  it('contains alerts with their recorded flows, planned stops and all other fields', () => {
     const flow = {
       atMs: nowMs,
       outcome: 'refused',

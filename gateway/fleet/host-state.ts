@@ -18,7 +18,7 @@ export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()
   readonly operations = new Map<string, OperationView>()
-  /** Operations that moved to this host with their guest, and that are still shown at another host, by id. */
+  /** Operations of guests that moved, by id, while they are shown at another host. */
   readonly waitingOperations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   /** Imports that wait for a gateway, by id. */

@@ -204,7 +204,7 @@ export interface StandbySettings extends StandbyRef {
   readonly bandwidthMbps: number
 }
 
-/** Removes the standby of a guest if it is sent to the guest's host. */
+/** Settings that remove the standby of a guest. */
 export const noStandby: StandbySettings = { standbyId: '', hostId: '', intervalMinutes: 0, bandwidthMbps: 0 }
 
 /** A complete copy from which a guest of a failed host can be started. */
@@ -226,7 +226,7 @@ export interface StandbyAdmin {
    * sets a recorded standby again when the guest has moved.
    */
   record(guest: GuestView, standby: StandbySettings): Promise<void>
-  /** Finds the recorded standby of a guest, which possibly does not have it yet after a move. */
+  /** Finds the recorded standby of a guest. A guest that has moved possibly does not have this standby yet. */
   findRecorded(uuid: string): Promise<StandbySettings | undefined>
   /** Runs `change` without the record of the guest's standby. If `change` fails, the record is restored. */
   withdraw(uuid: string, change: () => Promise<void>): Promise<void>

@@ -37,7 +37,7 @@ export class ReportedAlerts {
     return [...host.alerts.values()].filter((alert) => !this.hasLeft(host, alert))
   }
 
-  /** True if the guest has left the host, and has moved with this alert to another host, which shows it. */
+  /** True if the guest has left this host, and another host now shows the alert. */
   hasLeft(host: HostState, { alert: { id, guestUuid } }: AlertView): boolean {
     const next = this.#moved.get(id)
     if (!next || next === host || host.guests.has(guestUuid)) return false

@@ -105,7 +105,7 @@ describe('the dialog for a move in the panel', () => {
       ])
       expect(await plan.innerText())
         .to.include('customers reach the guest at other addresses or ports')
-        .and.not.include('Stays on host-a')
+        .and.not.include('The agent of one host is too old')
       expect(await findingsOf(page)).to.deep.equal([])
       await lab.picture(page, 'move-plan-wide')
       expect(await hostOf(guest), 'after the check').to.equal('host-a')

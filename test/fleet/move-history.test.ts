@@ -142,7 +142,7 @@ describe('the history of a guest that moves between hosts', function () {
     expect(countSteps(lab.source, guest.uuid, 'month')).to.be.greaterThan(700)
   })
 
-  it('stays on the former host if the agent of the target is too old', async () => {
+  it('keeps its tasks on the former host if the agent of the target is too old', async () => {
     const guest = await lab.addGuest()
     const taskId = await runTask(guest)
     const { history } = lab.target.domain.context

@@ -98,7 +98,7 @@ describe('the warm standby of a guest that moves', function () {
     await copied(id, c, b)
   })
 
-  it('is on the former host if the guest moved to its host, and returns with the guest', async () => {
+  it('changes to the former host of the guest if the guest moves to the standby’s host, and changes back later', async () => {
     const [a, b] = hosts as [LabHost, LabHost]
     const id = await addGuest(a, b)
     await move(id, b)

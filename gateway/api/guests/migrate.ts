@@ -78,7 +78,7 @@ const MigrationSchema = Type.Object(
     }),
     stays_behind: Type.Array(Type.String(), {
       description:
-        'Data that does not move: `usage_history`, `tasks`, `alerts`. It stays with the present host if the agent of one host is too old to move it. Usually empty.',
+        'Data that does not move, because the agent of one host is too old: `usage_history`, `tasks`, `alerts`. Tasks and alerts stay on the present host. The usage history is lost. Usually empty.',
     }),
   },
   { title: 'Migration' },
@@ -86,7 +86,7 @@ const MigrationSchema = Type.Object(
 type Migration = Static<typeof MigrationSchema>
 type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & { readonly guest: GuestView }
 
-/** Returns the kinds of data that stay on the present host, because one of the agents is too old to move them. */
+/** Returns the kinds of data that do not move, because one of the agents is too old. */
 function listStaying({ view }: Fleet, hostIds: readonly string[]): string[] {
   const feature: AgentFeature = 'move-history'
   const canMove = hostIds.every((id) => view.findHost(id)?.description?.features.includes(feature))

@@ -47,7 +47,7 @@ const RowSchema = Type.Object(
     failures: Type.Integer({ description: 'Failed attempts since the last complete increment.' }),
     error: Type.String({
       description:
-        'Error of the last attempt, or a text while the standby is not set again after a move. Empty: the last attempt succeeded, or there was none yet.',
+        'Error of the last attempt. If the container has moved and its standby is not set again yet, a message about this. Empty: the last attempt succeeded, or there was none yet.',
     }),
   },
   { title: 'ContainerStandby' },
@@ -97,7 +97,7 @@ function setRoute({ fleet, time }: Parts): Route {
     audit: 'container.standby',
     tag: 'Containers',
     summary:
-      'Sets the warm standby of a container: another host stores a copy of its disk and receives the changes at a fixed interval. The copy is started only if the containers of a failed host are restored. The copy on a former host is removed. If the container moves, the standby is set again: on the same host, or on the former host of the container if it moved to the host of the standby. Only for LXC containers',
+      'Sets the warm standby of a container: another host stores a copy of its disk and receives the changes at a fixed interval. The copy is started only if the containers of a failed host are restored. The copy on a former host is removed. If the container moves, a gateway sets the standby again on the same host. If the container moved to this host, its former host gets the copy. If that host cannot store it, the standby ends. Only for LXC containers',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { host_id: 'host-2', interval_minutes: 5, bandwidth_mbps: 100 },
@@ -167,7 +167,7 @@ function deleteRoute({ fleet }: Parts): Route {
 }
 
 const noResult = { takenAtMs: 0, sentBytes: 0, triedAtMs: 0, failures: 0, error: '' }
-const movedText = 'the container has moved: a gateway sets the standby again'
+const movedText = 'the container has moved: a gateway sets the standby again when its host is ready for it'
 
 function rowOf(standby: GuestStandby, time: TimeFormat): Static<typeof RowSchema> {
   const { hostId } = standby

@@ -4,7 +4,7 @@ import type { Store, StoreClient } from '../../store/store.js'
 
 /** A warm standby that an administrator has set. Gateways set it again when the guest has moved. */
 export interface StoredStandby extends StandbySettings {
-  /** Host of the guest at that time. */
+  /** Host of the guest when the standby was last set. Increments are ordered only from this host. */
   readonly fromHostId: string
 }
 
@@ -61,7 +61,7 @@ export class StandbyStore {
   }
 }
 
-/** Settings of a standby that an earlier version stored without them. */
+/** Default settings for records of earlier versions, which contain no settings. */
 const usual = { intervalMinutes: usualStandbyMinutes, bandwidthMbps: 0 }
 
 function parseStored(text: string | null | undefined): StoredStandby | undefined {

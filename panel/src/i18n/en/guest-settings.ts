@@ -56,7 +56,7 @@ export const guestSettings = {
   'reinstall.snapshotNote': 'before the reinstallation',
   'standby.title': 'Warm standby',
   'standby.text':
-    'Another host stores a copy of the disk, and updates it every few minutes. If the host of this guest fails, the guest can be started from the copy. The standby stays when the guest moves. While the standby exists, the guest can use up to twice its disk size in the pool.',
+    'Another host stores a copy of the disk, and updates it every few minutes. If the host of this guest fails, the guest can be started from the copy. If the guest moves, the standby is set again, and the whole disk is copied again. While the standby exists, the guest can use up to twice its disk size in the pool.',
   'standby.state': 'State of the copy:',
   'standby.none': 'There is no complete copy yet.',
   'standby.failed': 'The last update of the copy failed: {{error}}',

@@ -33,7 +33,8 @@ export const moves = {
   'move.port': 'Public port for {{protocol}} {{port}}',
   'move.otherAddresses': 'After the move, customers reach the guest at other addresses or ports.',
   'move.sameAddresses': 'The guest keeps its public addresses and ports.',
-  'move.stays': 'Stays on {{host}}, because the agent of one host is too old to move it:',
+  'move.stays':
+    'The agent of one host is too old to move these data. Tasks and alerts stay on {{host}}. The usage history is lost.',
   'move.stays.usage_history': 'Usage history',
   'move.stays.tasks': 'Earlier tasks',
   'move.stays.alerts': 'Alerts',

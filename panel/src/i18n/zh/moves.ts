@@ -32,7 +32,7 @@ export const moves: Readonly<Record<keyof typeof english, string>> = {
   'move.port': '{{protocol}} {{port}} 的公网端口',
   'move.otherAddresses': '迁移后，客户需通过其他地址或端口访问该实例。',
   'move.sameAddresses': '实例的公网地址和端口保持不变。',
-  'move.stays': '其中一台主机的代理版本过旧，以下内容将留在 {{host}} 上：',
+  'move.stays': '其中一台主机的代理版本过旧，无法迁移以下数据。任务和告警将留在 {{host}} 上，用量历史将丢失：',
   'move.stays.usage_history': '用量历史',
   'move.stays.tasks': '以前的任务',
   'move.stays.alerts': '告警',
