@@ -6,8 +6,7 @@ import type { GuestView } from '../contract.js'
 import { noStandby } from '../move-contract.js'
 import { findReported } from '../reported-guests.js'
 import type { FleetState } from '../view.js'
-import { isUnknown, planMoved, type MovedStep } from './plan-moved-standby.js'
-import { isReady } from './plan-standbys.js'
+import { planMoved, type MovedStep } from './plan-moved-standby.js'
 import type { StandbyStore, StoredStandby } from './standby-store.js'
 import type { Standbys } from './standbys.js'
 
@@ -26,9 +25,6 @@ export interface MovedStandbysOptions {
  * gateway or agent therefore loses nothing.
  */
 export class MovedStandbys {
-  /** Ids of the unknown standbys of the last call of `removeUnknown`. */
-  #unknown: ReadonlySet<string> = new Set()
-
   constructor(private readonly options: MovedStandbysOptions) {}
 
   /**
@@ -39,29 +35,6 @@ export class MovedStandbys {
   async restoreAll(relocating: ReadonlySet<string>, stored: ReadonlyMap<string, StoredStandby>): Promise<boolean> {
     const restores = [...stored].map(([uuid, standby]) => this.#restoreQuietly(uuid, standby, relocating.has(uuid)))
     return (await Promise.all(restores)).includes(false)
-  }
-
-  /**
-   * Removes standbys that guests report and the store does not have, because a gateway was killed while it changed them.
-   * Waits for a second call with the same standby, because a gateway can be changing it now. Never rejects.
-   */
-  async removeUnknown(guests: readonly GuestView[], stored: ReadonlyMap<string, StoredStandby>): Promise<void> {
-    const unknown = guests.filter((view) => isReady(view) && isUnknown(view, stored.get(view.guest.uuid)))
-    const before = this.#unknown
-    this.#unknown = new Set(unknown.map(({ guest }) => guest.standby!.standbyId))
-    const known = unknown.filter(({ guest }) => before.has(guest.standby!.standbyId))
-    await Promise.all(known.map((view) => this.#removeQuietly(view)))
-  }
-
-  async #removeQuietly(view: GuestView): Promise<void> {
-    const { log } = this.options
-    const { uuid: guest, revision } = view.guest
-    try {
-      await this.#change(view, revision, noStandby)
-      log.warn({ guest }, 'the standby of a container was removed, because its change had been interrupted')
-    } catch (error) {
-      log.info({ guest, reason: describeError(error) }, 'could not remove an unknown standby; trying again later')
-    }
   }
 
   /** @returns false if a further call is needed soon */

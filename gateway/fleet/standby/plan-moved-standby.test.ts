@@ -96,8 +96,8 @@ describe('a standby that a guest reports', () => {
     ['is unknown if the store has none', on('a', reported), undefined, true],
     ['is unknown if the store has another one', on('a', reported), { ...stored, standbyId: 's2' }, true],
     ['is known if the store has it', on('a', reported), stored, false],
-    ['is not unknown after a move', on('c', reported), stored, false],
-    ['is not unknown if there is none', on('a'), undefined, false],
+    ['counts as known after a move', on('c', reported), stored, false],
+    ['counts as known if the guest has none', on('a'), undefined, false],
   ] as const)
     it(name, () => expect(isUnknown(view, record)).to.equal(expected))
 })

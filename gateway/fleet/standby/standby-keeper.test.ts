@@ -32,7 +32,8 @@ class Lab {
   readonly #keeper: StandbyKeeper
 
   constructor() {
-    const syncStandby = async ({ uuid }: { uuid: string }) => void this.ordered.push(uuid)
+    const syncStandby = async ({ uuid, refusal }: { uuid: string; refusal: string }) =>
+      void this.ordered.push(refusal.includes('interrupted') ? `${uuid} unknown` : uuid)
     const options = {
       store: { transact: async () => ({ epoch: 1 }) },
       view: {
@@ -50,7 +51,7 @@ class Lab {
         expect: async () => Promise.reject(conflict('invalid_state', 'the host has the container')),
       },
       standbyStore: { list: async () => this.stored, replace: async (uuid: string) => this.stored.delete(uuid) },
-      moved: { restoreAll: async () => this.restores.shift() ?? false, removeUnknown: async () => undefined },
+      moved: { restoreAll: async () => this.restores.shift() ?? false },
       moves: { list: async () => this.relocating },
       evacuations: { list: async () => [] },
       log: pino({ level: 'silent' }),
@@ -98,6 +99,19 @@ describe('the keeper of standbys', () => {
     lab.show('invented')
     lab.set('other', { standbyId: 's-new' })
     expect(await lab.work()).to.deep.equal(['u1'])
+  })
+
+  it('reports a standby that the store lacks for two rounds as failed', async () => {
+    const lab = new Lab()
+    lab.show('u1')
+    lab.copy('u1')
+    expect(await lab.work()).to.deep.equal([])
+    lab.set('u1') // the gateway that sets the standby has written it now
+    expect(await lab.work()).to.deep.equal(['u1'])
+    lab.show('u2')
+    expect(await lab.work()).to.deep.equal([])
+    expect(await lab.work()).to.deep.equal(['u2 unknown'])
+    expect(await lab.tidy(), 'the copy stays').to.deep.equal([])
   })
 
   it('waits while a guest moves', async () => {

@@ -11,6 +11,7 @@ import type { GuestRegistry } from '../placement/guest-registry.js'
 import type { FleetState } from '../view.js'
 import { findReported } from '../reported-guests.js'
 import type { MovedStandbys } from './moved-standbys.js'
+import { isUnknown } from './plan-moved-standby.js'
 import {
   isDue,
   isGone,
@@ -26,6 +27,7 @@ import { getStandby, type Standbys } from './standbys.js'
 
 const workEveryMs = 2000
 const leaseMs = 30_000
+const unknownText = 'the change of this standby was interrupted: set the standby again, or remove it'
 /** Interval in ms in which copies that are not needed any more are removed. */
 const tidyEveryMs = 60_000
 /** Time in ms after which an increment without a result does not count as running: a host could hide results. */
@@ -47,7 +49,7 @@ export interface StandbyKeeperOptions extends TransferTicketsOptions {
   readonly view: FleetState
   readonly standbys: Standbys
   readonly standbyStore: Pick<StandbyStore, 'list' | 'replace'>
-  readonly moved: Pick<MovedStandbys, 'restoreAll' | 'removeUnknown'>
+  readonly moved: Pick<MovedStandbys, 'restoreAll'>
   readonly moves: Pick<MoveStore, 'list'>
   /** Evacuations that have not ended. */
   readonly evacuations: { list(): Promise<readonly { readonly uuid: string }[]> }
@@ -67,6 +69,8 @@ export class StandbyKeeper {
   readonly #ordered = new Map<string, Ordered>()
   /** Last results, by uuid of the guest. */
   #seen = new Map<string, SeenResult>()
+  /** Ids of the standbys that the store did not have in the last round. */
+  #unknown: ReadonlySet<string> = new Set()
   #tidiedMs = performance.now()
   /**
    * Time of the earliest move that was not checked for lost standbys yet. Undefined: there is no such move. It is set at
@@ -109,13 +113,13 @@ export class StandbyKeeper {
       if (!(await this.lease.take())) return this.#leaveToHolder()
       this.#movedSinceMs = undefined
       const [relocating, stored] = await Promise.all([this.#readRelocating(), this.options.standbyStore.list()])
-      const isAllowed = (view: GuestView): boolean =>
-        !relocating.has(view.guest.uuid) && isStored(view, stored.get(view.guest.uuid))
+      const settled = due.filter(({ guest }) => !relocating.has(guest.uuid))
+      const recorded = settled.filter((view) => isStored(view, stored.get(view.guest.uuid)))
       const running = guests.filter((view) => this.#isRunning(view))
-      await Promise.all(planOrders(due.filter(isAllowed), running).map((guest) => this.#orderQuietly(guest)))
+      await Promise.all(planOrders(recorded, running).map((guest) => this.#orderQuietly(guest)))
+      await this.#refuseUnknown(settled.filter((view) => isUnknown(view, stored.get(view.guest.uuid))))
       // This precedes the tidying, which waits for slow hosts. The data from the store would be too old after it.
       if (isMoved && (await this.options.moved.restoreAll(relocating, stored))) this.#noteMove()
-      if (isUntidy) await this.options.moved.removeUnknown(guests.filter(isSettled(relocating)), stored)
       if (isUntidy) await this.#tidy(relocating, stored)
     } catch (error) {
       if (isMoved) this.#noteMove()
@@ -127,7 +131,10 @@ export class StandbyKeeper {
     this.#movedSinceMs ??= performance.now()
   }
 
-  /** The gateway with the lease handles the same moves. This gateway keeps them for two lease times, in case that gateway is dead. */
+  /**
+   * The gateway with the lease handles the same moves. This gateway remembers them for two lease times, because that
+   * gateway may be dead.
+   */
   #leaveToHolder(): void {
     if (performance.now() - (this.#movedSinceMs ?? 0) > 2 * leaseMs) this.#movedSinceMs = undefined
   }
@@ -167,14 +174,26 @@ export class StandbyKeeper {
     return isDue(view, this.#seen.get(view.guest.uuid)!.seenMs, Date.now())
   }
 
-  async #orderQuietly(view: GuestView): Promise<void> {
+  /**
+   * Reports a standby that the store does not have as failed, so that an operator sees it. Waits for a second round,
+   * because a gateway can be changing the standby now. The copy stays: the store can have lost its data.
+   */
+  async #refuseUnknown(guests: readonly GuestView[]): Promise<void> {
+    const before = this.#unknown
+    this.#unknown = new Set(guests.map(({ guest }) => guest.standby!.standbyId))
+    const lasting = guests.filter(({ guest }) => before.has(guest.standby!.standbyId))
+    await Promise.all(lasting.map((view) => this.#orderQuietly(view, unknownText)))
+  }
+
+  /** @param refusal why no increment may be sent; empty: it may */
+  async #orderQuietly(view: GuestView, refusal = ''): Promise<void> {
     const { uuid, standby } = view.guest
     const atMs = performance.now()
     const { sinceMs = atMs } = this.#findOrdered(view) ?? {}
     const ordered = { triedAtMs: standby!.triedAtMs, atMs, sinceMs, isRunning: true }
     this.#ordered.set(uuid, ordered)
     try {
-      await this.#order(view)
+      await this.#order(view, refusal)
     } catch (error) {
       if (error instanceof BerthError && error.code === 'guest_busy') return
       ordered.isRunning = false
@@ -182,13 +201,13 @@ export class StandbyKeeper {
     }
   }
 
-  async #order(view: GuestView): Promise<void> {
+  async #order(view: GuestView, knownRefusal: string): Promise<void> {
     const { standbys } = this.options
     const { uuid } = view.guest
     const { standbyId, hostId } = getStandby(view)
     const order = { uuid, standbyId, toAddress: '', toSerials: [], ticket: '', refusal: '' }
     const { moves } = standbys.agent(view.hostId)
-    const refusal = await this.#prepare(view)
+    const refusal = knownRefusal || (await this.#prepare(view))
     if (refusal !== '') return void (await moves.syncStandby({ ...order, refusal }))
     const { address: toAddress, serials } = this.options.view.findState(hostId)!.record
     const transfer = { id: standbyId, uuid, fromHostId: view.hostId, toHostId: hostId }
@@ -259,14 +278,9 @@ export class StandbyKeeper {
   }
 }
 
-/** True if a guest is on another host now, or if a host has come online or gone offline, because its guests may have moved. */
+/** True if a guest is on another host now, or if the guests of a host may have moved while it was offline. */
 function isMove(change: FleetChange): boolean {
   if (change.kind === 'host') return change.before?.state !== change.after?.state
   if (change.kind !== 'guest' || !change.before || !change.after) return false
   return change.before.hostId !== change.after.hostId
-}
-
-/** Returns a filter for guests that neither move nor are restored on another host. */
-function isSettled(relocating: ReadonlySet<string>): (view: GuestView) => boolean {
-  return ({ guest }) => !relocating.has(guest.uuid)
 }

@@ -87,7 +87,7 @@ export class Standbys implements StandbyAdmin {
     try {
       await change()
     } catch (error) {
-      // If this fails, too, the keeper of standbys removes the standby from the guest.
+      // If this fails, too, the keeper of standbys reports the standby as failed.
       if (stored) await standbyStore.replace(uuid, undefined, stored).catch(() => undefined)
       throw error
     }
