@@ -23,8 +23,8 @@ export function quotaUses(now: TrafficUsage): QuotaUse[] {
 const warningPercent = 80
 
 /**
- * Returns the percentage to warn of, without decimals. Undefined: there is no quota, or no reason for a warning. A guest
- * that is stopped for its quota has another message.
+ * Returns the percentage to warn of, without decimals. Undefined: there is no quota, or no reason for a warning. If the
+ * guest is stopped because its quota is used up, the banner of blocked guests says so.
  */
 export function quotaWarning(now: TrafficUsage): number | undefined {
   const percent = Math.floor(now.used_pct)

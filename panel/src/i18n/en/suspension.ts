@@ -28,7 +28,6 @@ export const suspension = {
   'traffic.soon.stop': '{{percent}} of the traffic quota is used. The guest is stopped when the quota is used up.',
   'traffic.used.none': 'The traffic quota is used up.',
   'traffic.used.throttle': 'The traffic quota is used up. The speed is limited.',
-  'traffic.used.stop': 'The traffic quota is used up. The guest is stopped.',
   'blocked.contact': 'Please contact your provider.',
   'blocked.change.expired': 'Extend',
   'blocked.change.traffic': 'Change the quota',

@@ -29,7 +29,6 @@ export const suspension: Readonly<Record<keyof typeof english, string>> = {
   'traffic.soon.stop': '流量配额已使用 {{percent}}，用尽后实例将停止。',
   'traffic.used.none': '流量配额已用尽。',
   'traffic.used.throttle': '流量配额已用尽，现已限速。',
-  'traffic.used.stop': '流量配额已用尽，实例将停止。',
   'blocked.contact': '请联系您的服务商。',
   'blocked.change.expired': '续期',
   'blocked.change.traffic': '调整流量配额',
