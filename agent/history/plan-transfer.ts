@@ -28,8 +28,8 @@ export function planPart(series: Buffer, sinceMs: number): SeriesPart {
 }
 
 /**
- * Adds records from another host to a copy of the series file. Newer records of the file stay. Invalid records, and
- * those that the ring does not store any more, are dropped.
+ * Adds records from another host to a copy of the series file. Newer records of the file stay. Drops records that are
+ * invalid or too old for the ring.
  */
 export function mergePart(series: Buffer, part: SeriesPart, nowMs: number): void {
   for (const range of ranges) {

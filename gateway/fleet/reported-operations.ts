@@ -101,8 +101,8 @@ export class ReportedOperations {
 }
 
 /**
- * Chooses the host that has the operation's guest, because a former host of the guest could lie. If several hosts or none
- * have the guest, returns the first one.
+ * Chooses the host that has the operation's guest, because a former host of the guest could lie. If no host has the
+ * guest, chooses the first one.
  */
 export function ownerFirst<Item>(
   items: readonly Item[],

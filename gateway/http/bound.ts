@@ -74,8 +74,8 @@ async function getTask(
 const taskId = new RegExp(uuidPattern)
 
 /**
- * Returns the error for a task that was not found. An offline host possibly has it. The error is the same for a task that
- * the caller may not see, because callers must not learn which tasks exist.
+ * Returns the error for a task that was not found. An offline host possibly has it. The error is the same for a task
+ * that the caller may not see, because callers must not learn which tasks exist.
  */
 export function missingTask(hosts: readonly Pick<HostView, 'state'>[], id: string): BerthError {
   const isPossible = taskId.test(id) && hosts.some(({ state }) => state === 'offline')

@@ -123,7 +123,7 @@ interface LockFile {
   readonly packages: Readonly<Record<string, { version: string; integrity: string }>>
 }
 
-/** The runtime of the packages stores compiled code of the gateway in this directory, so that the gateway starts faster. */
+/** The runtime stores compiled code of the gateway in this directory, so that the gateway starts faster. */
 const cacheLines = `CacheDirectory=berth/gateway
 CacheDirectoryMode=0700
 Environment=NODE_COMPILE_CACHE=%C/berth/gateway

@@ -63,8 +63,8 @@ function endOf(context: BackupContext, { journal }: StandbyCopies): ReturnType<t
 }
 
 /**
- * Gives the guest the history that its standby has received, and forgets the copy, which the guest needs no longer. After
- * a failed restore, the copy stays, so that it can be used again.
+ * Gives the guest the history that its standby has received, and forgets the copy. After a failed restore, the copy stays,
+ * so that it can be used again.
  */
 function useCopied({ history }: BackupContext, journal: StandbyCopies['journal'], uuid: string): void {
   const copy = journal.find(uuid)

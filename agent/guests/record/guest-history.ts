@@ -5,7 +5,7 @@ export interface HistoryTransfer {
   readonly uuid: string
 }
 
-/** Position up to which a guest's history was sent: the revision of the sending host's journal, and a time in ms since 1970. */
+/** Position up to which a guest's history was sent: revision of the sender's journal, and time in ms since 1970. */
 export interface HistoryPosition {
   readonly revision: number
   readonly atMs: number
